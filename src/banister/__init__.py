@@ -1,0 +1,40 @@
+"""Banister: bandits with a handrail.
+
+Improve many related decision problems at once, and never let any of them earn less than a set share of
+what the policy in place already earns. Public names are loaded on first use, so importing is cheap.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from banister import errors
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "TaskData": "banister.data",
+    "AltGDmin": "banister.estimators.altgdmin",
+    "TraceNorm": "banister.estimators.trace_norm",
+    "MethodOfMoments": "banister.estimators.moments",
+    "TaskRidge": "banister.estimators.ridge",
+}
+
+__all__ = ["__version__", "errors", *sorted(_HOME)]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'banister' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return list(__all__)
+
+
+if TYPE_CHECKING:
+    from banister.data import TaskData as TaskData

@@ -1,0 +1,269 @@
+"""`TaskData`: the rows of many tasks, held contiguously per task (ragged).
+
+Everything that comes from outside passes through this door once. Behind it arrays are finite, of one float
+type, C-contiguous and sorted by task, so that inner kernels can assume clean input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from banister.errors import InputError, NonFiniteError, ShapeError, UnknownTaskError
+
+Float = NDArray[np.floating[Any]]
+Int = NDArray[np.int64]
+
+_CHUNK = 65536
+
+
+@dataclass(frozen=True, eq=False)
+class TaskData:
+    """Rows of many tasks: task `t` owns rows `offsets[t]:offsets[t + 1]` of `X` and `y`.
+
+    Attributes:
+        X: features, shape (N, d), C-contiguous, sorted by task.
+        y: rewards, shape (N,).
+        offsets: shape (T + 1,).
+        labels: the tasks' labels, one per task, in column order of every fitted model.
+
+    Examples:
+        >>> data = TaskData.from_rows([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], [1, 2, 3], ["b", "a", "b"])
+        >>> data.labels.tolist(), data.counts.tolist()
+        (['a', 'b'], [1, 2])
+        >>> data.rows_of(1)[1]
+        array([1., 3.])
+    """
+
+    X: Float
+    y: Float
+    offsets: Int
+    labels: NDArray[Any]
+
+    @classmethod
+    def from_rows(
+        cls,
+        X: Any,
+        y: Any,
+        tasks: Any,
+        *,
+        labels: Sequence[Hashable] | NDArray[Any] | None = None,
+        dtype: Any = np.float64,
+    ) -> TaskData:
+        """Check rows and sort them by task; no copy of `X` where it is sorted and of the right type already.
+
+        Args:
+            X: (N, d) numbers: numpy, pandas, polars, or nested sequences.
+            y: (N,) rewards.
+            tasks: (N,) labels, anything hashable.
+            labels: the tasks in the column order wanted, including tasks with no rows yet. By default the
+                labels seen, sorted (in order of appearance where they cannot be compared).
+            dtype: float64 or float32.
+        """
+        features = as_matrix(X, "X", dtype=dtype)
+        rewards = as_vector(y, "y", dtype=dtype)
+        codes, names = encode_labels(tasks, labels)
+        if not len(features) == len(rewards) == len(codes):
+            raise ShapeError(
+                f"X has {len(features)} rows, y has {len(rewards)} and tasks has {len(codes)}; "
+                "give one reward and one task label per row of X."
+            )
+        if len(features) == 0:
+            raise InputError("There are no rows; give at least one row of features, reward and task.")
+        return cls.from_codes(features, rewards, codes, names)
+
+    @classmethod
+    def from_codes(cls, X: Float, y: Float, codes: Int, labels: NDArray[Any]) -> TaskData:
+        """Sort clean rows by their task code (an index into `labels`); trusted input, nothing is checked."""
+        if np.any(codes[1:] < codes[:-1]):
+            order = np.argsort(codes, kind="stable")
+            X, y, codes = X[order], y[order], codes[order]
+        offsets = np.zeros(len(labels) + 1, dtype=np.int64)
+        np.cumsum(np.bincount(codes, minlength=len(labels)), out=offsets[1:])
+        return cls(np.ascontiguousarray(X), np.ascontiguousarray(y), offsets, labels)
+
+    @property
+    def n_rows(self) -> int:
+        """N, over all tasks."""
+        return len(self.y)
+
+    @property
+    def n_tasks(self) -> int:
+        """T."""
+        return len(self.offsets) - 1
+
+    @property
+    def dim(self) -> int:
+        """d."""
+        return int(self.X.shape[1])
+
+    @cached_property
+    def counts(self) -> Int:
+        """Rows of each task, shape (T,)."""
+        return np.diff(self.offsets)
+
+    @cached_property
+    def codes(self) -> Int:
+        """The task index of each row, shape (N,)."""
+        return np.repeat(np.arange(self.n_tasks, dtype=np.int64), self.counts)
+
+    def rows_of(self, t: int) -> tuple[Float, Float]:
+        """Views of the features and rewards of task index `t`."""
+        rows = slice(self.offsets[t], self.offsets[t + 1])
+        return self.X[rows], self.y[rows]
+
+    def __iter__(self) -> Iterator[tuple[Float, Float]]:
+        return (self.rows_of(t) for t in range(self.n_tasks))
+
+    def replace_y(self, y: Float) -> TaskData:
+        """The same design with other rewards (sorted as `X` is)."""
+        return TaskData(self.X, np.ascontiguousarray(y), self.offsets, self.labels)
+
+    def index(self, tasks: Any) -> Int:
+        """The index of each label; an error names the first unknown one and its row."""
+        return encode_labels(tasks, self.labels)[0]
+
+
+def as_matrix(value: Any, name: str, *, dtype: Any = np.float64, dim: int | None = None) -> Float:
+    """A finite (N, d) float array, or an error that names the row and column at fault."""
+    array = _as_float(value, name, dtype)
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise ShapeError(
+            f"{name} must have two dimensions, rows by features, with at least one feature; its shape is "
+            f"{array.shape}. Use {name}.reshape(1, -1) for a single row."
+        )
+    if dim is not None and array.shape[1] != dim:
+        raise ShapeError(f"{name} has {array.shape[1]} features; {dim} are expected.")
+    _check_finite(array, name, _column_names(value))
+    return array
+
+
+def as_vector(value: Any, name: str, *, dtype: Any = np.float64, size: int | None = None) -> Float:
+    """A finite (N,) float array, or an error that names the entry at fault."""
+    array = _as_float(value, name, dtype)
+    if array.ndim != 1:
+        raise ShapeError(f"{name} must have one dimension; its shape is {array.shape}.")
+    if size is not None and len(array) != size:
+        raise ShapeError(f"{name} has {len(array)} entries; {size} are expected.")
+    _check_finite(array, name, None)
+    return array
+
+
+def encode_labels(
+    tasks: Any, labels: Sequence[Hashable] | NDArray[Any] | None = None
+) -> tuple[Int, NDArray[Any]]:
+    """Task labels as indices into `labels` (by default: into the sorted labels seen), and those labels."""
+    values = _label_array(tasks, "tasks")
+    if labels is None:
+        return _factorize(values)
+    known = _label_array(labels, "labels")
+    place = {label: i for i, label in enumerate(known.tolist())}
+    if len(place) != len(known):
+        raise InputError("labels holds the same task twice; give each task once.")
+    return _lookup(values, place), known
+
+
+def _lookup(values: NDArray[Any], place: dict[Hashable, int]) -> Int:
+    try:
+        return np.fromiter((place[v] for v in values.tolist()), dtype=np.int64, count=len(values))
+    except KeyError:
+        row, bad = next((i, v) for i, v in enumerate(values.tolist()) if v not in place)
+        seen = ", ".join(repr(v) for v in list(place)[:3])
+        raise UnknownTaskError(
+            f"Row {row} names task {bad!r}, which is unknown ({len(place)} tasks are known: {seen}"
+            f"{', …' if len(place) > 3 else ''}). Fit it first, or add it with add_tasks."
+        ) from None
+
+
+def _factorize(values: NDArray[Any]) -> tuple[Int, NDArray[Any]]:
+    if values.dtype != object:
+        names, codes = np.unique(values, return_inverse=True)
+        return codes.astype(np.int64, copy=False), names
+    seen = list(dict.fromkeys(values.tolist()))
+    try:
+        seen.sort()
+    except TypeError:
+        pass  # labels of mixed kinds stay in order of appearance
+    return _lookup(values, {v: i for i, v in enumerate(seen)}), object_array(seen)
+
+
+def object_array(items: Sequence[Any]) -> NDArray[Any]:
+    """A 1-D object array of the items as they are, tuples included."""
+    array = np.empty(len(items), dtype=object)
+    array[:] = items
+    return array
+
+
+def _label_array(value: Any, name: str) -> NDArray[Any]:
+    if isinstance(value, (list, tuple)) and any(isinstance(v, tuple) for v in value):
+        array = object_array(list(value))
+    else:
+        array = np.asarray(value)
+    if array.ndim != 1:
+        raise ShapeError(f"{name} must be one label per row; its shape is {array.shape}.")
+    if isinstance(value, (list, tuple)) and array.dtype.kind in "US" and not _all_text(value):
+        array = object_array(list(value))  # numpy would have turned 1 and "1" into one label
+    missing = _missing_label(array)
+    if missing is not None:
+        raise InputError(f"{name} has no label (NaN or None) at row {missing}; every row needs a task.")
+    return array
+
+
+def _all_text(value: Sequence[Any]) -> bool:
+    return all(isinstance(v, (str, bytes)) for v in value)
+
+
+def _missing_label(array: NDArray[Any]) -> int | None:
+    if array.dtype.kind == "f":
+        bad = np.flatnonzero(np.isnan(array))
+        return int(bad[0]) if len(bad) else None
+    if array.dtype == object:
+        return next((i for i, v in enumerate(array.tolist()) if v is None or v != v), None)
+    return None
+
+
+def _as_float(value: ArrayLike, name: str, dtype: Any) -> Float:
+    if np.dtype(dtype) not in (np.dtype(np.float64), np.dtype(np.float32)):
+        raise InputError(f"dtype must be float64 or float32, not {dtype!r}.")
+    try:
+        raw = np.asarray(value)
+        if raw.dtype.kind not in "fiubO":
+            raise TypeError(f"values of type {raw.dtype}")
+        with np.errstate(over="ignore"):
+            return np.ascontiguousarray(raw, dtype=dtype)
+    except OverflowError:
+        raise NonFiniteError(
+            f"{name} holds an integer too large for a float; rescale that column."
+        ) from None
+    except (TypeError, ValueError) as reason:
+        raise InputError(
+            f"{name} cannot be read as numbers ({reason}); encode text and missing values first."
+        ) from None
+
+
+def _check_finite(array: Float, name: str, columns: list[str] | None) -> None:
+    with np.errstate(all="ignore"):
+        if np.isfinite(array.sum()):
+            return
+    for start in range(0, len(array), _CHUNK):
+        bad = np.argwhere(~np.isfinite(array[start : start + _CHUNK]))
+        if len(bad):
+            where = f"row {start + int(bad[0][0])}"
+            if array.ndim == 2:
+                column = int(bad[0][1])
+                where += f", column {columns[column]!r}" if columns else f", column {column}"
+            value = array[tuple([start + int(bad[0][0]), *bad[0][1:]])]
+            raise NonFiniteError(
+                f"{name} has {value} at {where}; remove or impute such values (a number that overflows "
+                f"{array.dtype} counts as infinite)."
+            )
+
+
+def _column_names(value: Any) -> list[str] | None:
+    columns = getattr(value, "columns", None)
+    return [str(c) for c in columns] if columns is not None else None

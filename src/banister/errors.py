@@ -1,0 +1,86 @@
+"""Every exception and warning of the package, in one tree.
+
+```
+BanisterError
+├── InputError (ValueError)          values, shapes or settings that cannot be used
+│   ├── ShapeError                   lengths or dimensions that disagree
+│   ├── NonFiniteError               NaN, infinity, or a number too large for a float
+│   └── SettingError                 an option outside its domain (alpha, rank, ...)
+├── UnknownTaskError (KeyError)      a task the model has never seen
+├── UnknownDecisionError (KeyError)  a decision id the ledger does not hold
+├── NotFittedError (ValueError, AttributeError)
+├── DataFileError (ValueError, OSError)   a file that is missing, altered or unreadable
+└── ModelFileError (ValueError, OSError)  a saved model that cannot be loaded
+BanisterWarning (UserWarning)
+├── ConvergenceWarning               a fit that did not reach its stopping rule
+├── DataWarning                      data that can be used but not trusted everywhere
+└── CompileNotice                    the kernels were compiled, which took a while, once
+```
+
+Each message says what was wrong, where it stood (task, row, column) and what to do about it.
+"""
+
+from __future__ import annotations
+
+
+class BanisterError(Exception):
+    """Root of every error the package raises on purpose."""
+
+
+class InputError(BanisterError, ValueError):
+    """Values, shapes or settings that cannot be used."""
+
+
+class ShapeError(InputError):
+    """Lengths or dimensions that disagree."""
+
+
+class NonFiniteError(InputError):
+    """NaN, infinity, or a number too large for the float type in use."""
+
+
+class SettingError(InputError):
+    """An option outside its domain."""
+
+
+class _KeyedError(BanisterError, KeyError):
+    """A `KeyError` that prints its message instead of the message's repr."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class UnknownTaskError(_KeyedError):
+    """A task the model has never seen."""
+
+
+class UnknownDecisionError(_KeyedError):
+    """A decision id the ledger does not hold."""
+
+
+class NotFittedError(BanisterError, ValueError, AttributeError):
+    """A result was asked of a model that has not been fitted."""
+
+
+class DataFileError(BanisterError, ValueError, OSError):
+    """A data file that is missing, altered or unreadable."""
+
+
+class ModelFileError(BanisterError, ValueError, OSError):
+    """A saved model that cannot be loaded."""
+
+
+class BanisterWarning(UserWarning):
+    """Root of every warning the package gives."""
+
+
+class ConvergenceWarning(BanisterWarning):
+    """A fit that did not reach its stopping rule."""
+
+
+class DataWarning(BanisterWarning):
+    """Data that can be used, but not trusted everywhere."""
+
+
+class CompileNotice(BanisterWarning):
+    """The kernels were compiled, which took a while; it happens once per installation."""

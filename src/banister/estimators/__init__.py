@@ -1,0 +1,1 @@
+"""Estimators: arrays in, a fitted model out. They know nothing of bandits."""
