@@ -41,30 +41,27 @@ class Requests:
     baseline: NDArray[Any]
     baseline_reward: Float
     baseline_reward_std: Float | float = 0.0
-    round: Int = field(default=None)  # type: ignore[assignment]
+    round: Int = field(default=None)  # type: ignore[arg-type]
 
     def __post_init__(self) -> None:
         m = len(self.task)
+        if self.task.shape != (m,):
+            raise ShapeError(f"task must be one index per row; its shape is {self.task.shape}.")
         if self.actions.ndim != 3 or len(self.actions) != m:
             raise ShapeError(f"actions must be (m, K, d) with m={m} rows; its shape is {self.actions.shape}.")
-        if self.baseline.shape not in ((m,), (m, self.actions.shape[2])):
-            raise ShapeError(
-                f"baseline must be {m} action indices or ({m}, {self.actions.shape[2]}) vectors; "
-                f"its shape is {self.baseline.shape}."
-            )
         if self.baseline_reward.shape != (m,):
-            raise ShapeError(f"baseline_reward must have {m} entries; its shape is {self.baseline_reward.shape}.")
-        std = np.broadcast_to(np.asarray(self.baseline_reward_std, dtype=float), (m,))
-        if not np.all(std >= 0):
-            raise InputError("baseline_reward_std must not be negative or NaN.")
-        object.__setattr__(self, "baseline_reward_std", std)
-        if self.round is None:
-            object.__setattr__(self, "round", np.zeros(m, dtype=np.int64))
+            raise ShapeError(
+                f"baseline_reward must have {m} entries; its shape is {self.baseline_reward.shape}."
+            )
+        _check_baseline(self.baseline, self.actions)
+        object.__setattr__(self, "baseline_reward_std", _check_std(self.baseline_reward_std, m))
+        object.__setattr__(self, "round", _check_round(self.round, m))
 
     def __len__(self) -> int:
         return len(self.task)
 
-    def __getitem__(self, rows: Any) -> Self:
+    def __getitem__(self, rows: slice | NDArray[Any]) -> Self:
+        """The rows named by a slice, a mask or an index array (a slice makes views, not copies)."""
         std = np.asarray(self.baseline_reward_std)
         return type(self)(
             self.task[rows],
@@ -84,13 +81,53 @@ class Requests:
         """The baseline's features, shape (m, d)."""
         if self.baseline.ndim == 2:
             return self.baseline
-        return self.actions[np.arange(len(self)), self.baseline]
+        chosen: Float = self.actions[np.arange(len(self)), self.baseline]
+        return chosen
 
     def baseline_index(self) -> Int:
         """The baseline's index among the actions, −1 where it was given as a vector."""
         if self.baseline.ndim == 2:
             return np.full(len(self), -1, dtype=np.int64)
         return self.baseline.astype(np.int64, copy=False)
+
+
+def _check_baseline(baseline: NDArray[Any], actions: Float) -> None:
+    m, n_actions, dim = actions.shape
+    if baseline.shape not in ((m,), (m, dim)):
+        raise ShapeError(
+            f"baseline must be {m} action indices or ({m}, {dim}) vectors; its shape is {baseline.shape}."
+        )
+    if baseline.ndim == 2 or m == 0:
+        return
+    if baseline.dtype.kind not in "iu":
+        raise InputError(
+            f"baseline holds {baseline.dtype} values; give whole-number action indices, or (m, d) vectors."
+        )
+    bad = np.flatnonzero((baseline < 0) | (baseline >= n_actions))
+    if len(bad):
+        raise InputError(
+            f"baseline names action {baseline[bad[0]]} at row {bad[0]}; there are {n_actions} actions, "
+            f"numbered from 0 to {n_actions - 1}."
+        )
+
+
+def _check_std(value: Any, m: int) -> Float:
+    std = np.asarray(value, dtype=float)
+    if std.shape not in ((), (m,)):
+        raise ShapeError(f"baseline_reward_std must be one number or {m} of them; its shape is {std.shape}.")
+    if not np.all(std >= 0):
+        raise InputError("baseline_reward_std must not be negative or NaN; give 0 where the reward is exact.")
+    return np.broadcast_to(std, (m,))
+
+
+def _check_round(value: Int | None, m: int) -> Int:
+    if value is None:
+        return np.zeros(m, dtype=np.int64)
+    if value.shape != (m,):
+        raise ShapeError(f"round must have {m} entries; its shape is {value.shape}.")
+    if np.any(value[1:] < value[:-1]):
+        raise InputError("round decreases; give the rows in the order in which they happen.")
+    return value
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,24 +156,44 @@ class Choices:
     @classmethod
     def of_index(cls, requests: Requests, index: Int, reason: str) -> Choices:
         """Uncertified choices of listed actions, for policies without a certificate."""
-        m = len(requests)
+        return cls.uncertified(requests.actions[np.arange(len(requests)), index], index, reason)
+
+    @classmethod
+    def of_baseline(cls, requests: Requests, reason: str = BASELINE) -> Choices:
+        """The baseline of each request, given as an index or as a vector."""
+        return cls.uncertified(requests.baseline_features(), requests.baseline_index(), reason)
+
+    @classmethod
+    def uncertified(cls, features: Float, index: Int, reason: str) -> Choices:
+        """Choices that no certificate allowed, all for one reason."""
+        m = len(index)
+        unknown = np.full(m, np.nan)
         return cls(
-            requests.actions[np.arange(m), index],
-            index,
-            np.zeros(m, dtype=bool),
-            np.full(m, np.nan),
-            np.full(m, np.nan),
-            np.full(m, reason, dtype=object),
+            features, index, np.zeros(m, dtype=bool), unknown, unknown, np.full(m, reason, dtype=object)
         )
 
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """What came back: any subset of what was played, in any order."""
+    """What came back: any subset of what was played, in any order.
+
+    Attributes:
+        task: (m,) task indices.
+        features: (m, d) what was played.
+        reward: (m,) what it earned.
+    """
 
     task: Int
     features: Float
     reward: Float
+
+    def __post_init__(self) -> None:
+        m = len(self.task)
+        if self.features.ndim != 2 or len(self.features) != m or self.reward.shape != (m,):
+            raise ShapeError(
+                f"outcomes of {m} tasks need features (m, d) and m rewards; their shapes are "
+                f"{self.features.shape} and {self.reward.shape}."
+            )
 
     def __len__(self) -> int:
         return len(self.task)
@@ -147,8 +204,10 @@ class Policy(Protocol):
     """Requests in, choices out; learns from outcomes. It never sees the truth.
 
     `block` is how many rounds it wishes to be asked at once now (None: any number). It must answer correctly
-    whatever it is asked. A policy with its own schedule refits inside `learn`; `end_epoch` marks the fixed
-    epochs of the paper.
+    whatever it is asked, and learn from any subset of outcomes, none included. A policy with its own schedule
+    refits inside `learn`; `end_epoch` marks the fixed epochs of the paper.
+
+    The contract tests find every class of `banister.policies` with these methods and build it by `example`.
     """
 
     @property
@@ -171,18 +230,33 @@ class Policy(Protocol):
     def reset(self, n_tasks: int, rng: np.random.Generator) -> None:
         """Forget everything and start a new trial over `n_tasks` tasks with this source of randomness."""
 
+    @classmethod
+    def example(cls, env: Environment) -> Self:
+        """A small instance for the contract tests. Only a yardstick that is handed the truth keeps `env`."""
+
 
 @runtime_checkable
 class Environment(Protocol):
-    """Requests, and the truth to score against."""
+    """Requests, and the truth to score against.
+
+    Rows come round by round. What `requests` draws must not depend on how many rounds are asked for at once:
+    two calls for one round each give the rows of one call for two.
+    """
 
     @property
     def n_tasks(self) -> int:
         """T."""
 
     @property
+    def rank(self) -> int:
+        """r: how many directions the tasks share."""
+
+    @property
     def theta(self) -> Float:
-        """The truth, shape (d, T); for scoring only."""
+        """The truth at round 0, shape (d, T); for scoring only."""
+
+    def theta_at(self, round: int) -> Float:  # noqa: A002
+        """The truth at a round, shape (d, T); another one than at round 0 if the world drifts."""
 
     def reset(self, rng: np.random.Generator) -> None:
         """Draw the truth of a new trial."""
@@ -202,5 +276,9 @@ class Environment(Protocol):
     def noise(self, requests: Requests, rng: np.random.Generator) -> Float:
         """Reward noise of each request, the same whatever is chosen, shape (m,)."""
 
-    def reward(self, requests: Requests, choices: Choices, noise: Float) -> Float:
-        """What comes back: expected reward plus noise, shape (m,)."""
+    def reward(self, requests: Requests, expected: Float, noise: Float) -> Float:
+        """What comes back for expected rewards (m,) under that noise (m,), shape (m,)."""
+
+    @classmethod
+    def example(cls) -> Self:
+        """A small instance for the contract tests."""
