@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from itertools import pairwise
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -106,7 +107,7 @@ class LinearEnvironment(ABC):
         """Slices of rows under one truth, small enough for the cache, with their parameters (rows, d)."""
         cuts = {0, len(task), *np.searchsorted(rounds, self.change_points).tolist()}
         edges = sorted(cuts | set(range(0, len(task), _ROWS)))
-        for start, stop in zip(edges, edges[1:], strict=False):
+        for start, stop in pairwise(edges):
             by_task = self.theta_at(int(rounds[start])).T
             yield slice(start, stop), by_task[task[start:stop]]
 

@@ -89,7 +89,7 @@ class DoublingSchedule:
     def next(self, done: int) -> int:
         """See `Schedule.next`: epoch k ends at `first · (2^k − 1)`."""
         k = (done // self.first + 1).bit_length()
-        return self.first * (2**k - 1)
+        return self.first * ((1 << k) - 1)
 
 
 @dataclass(frozen=True)

@@ -58,8 +58,8 @@ class ConservativeMixture:
     def __post_init__(self) -> None:
         if self.rho is not None and not (0.0 <= self.rho <= MAX_RHO or 1.0 - MAX_RHO <= self.rho <= 1.0):
             raise SettingError(
-                f"rho={self.rho!r} is outside [0, 0.25] ∪ [0.75, 1], where the first epoch's estimate is well "
-                "conditioned; give a value inside, or None to choose it per request."
+                f"rho={self.rho!r} is outside [0, 0.25] ∪ [0.75, 1], where the first epoch's estimate is "
+                "well conditioned; give a value inside, or None to choose it per request."
             )
         if not 0.0 < self.delta < 1.0:
             raise SettingError(f"delta={self.delta!r} must be a probability strictly between 0 and 1.")
@@ -112,10 +112,8 @@ class ConservativeMixture:
         spread = self._deviations * np.asarray(requests.baseline_reward_std)
         low, high = requests.baseline_reward - spread, requests.baseline_reward + spread
         if self.reward_bounds is not None:
-            unknown = np.isnan(requests.baseline_reward)
-            low, high = (
-                np.where(unknown, b, r) for b, r in zip(self.reward_bounds, (low, high), strict=True)
-            )
+            low = np.where(np.isnan(low), self.reward_bounds[0], low)
+            high = np.where(np.isnan(high), self.reward_bounds[1], high)
         return lemma_rho(constraint, low, high, reach)
 
 
@@ -167,16 +165,15 @@ def estimate_norm_bound(requests: Requests, *, delta: float = 0.01) -> Float:
     least = np.pi / (2 * n_actions + np.pi - 2) * _least_variance(requests.actions)
     bound = np.full(n_tasks, np.inf)
     np.divide(total, chi2 * least, out=bound, where=(n > 0) & (chi2 * least > 0))
-    return np.sqrt(bound)
+    norms: Float = np.sqrt(bound)
+    return norms
 
 
 def _least_variance(actions: Float) -> float:
     """The smallest eigenvalue of the actions' covariance; 0 while there are too few to tell."""
     n_actions, dim = actions.shape[1:]
-    enough = (
-        50 * dim
-    )  # the sample's smallest eigenvalue is then some 25 % low, which errs upwards in the norm
-    sample = actions[: -(-enough // n_actions)].reshape(-1, dim)
+    # With 50 samples a dimension the smallest eigenvalue comes out some 25 % low: the norm errs upwards.
+    sample = actions[: -(-50 * dim // n_actions)].reshape(-1, dim)
     if len(sample) < 2 * dim:
         return 0.0
     return max(float(np.linalg.eigvalsh(np.cov(sample, rowvar=False).reshape(dim, dim))[0]), 0.0)
