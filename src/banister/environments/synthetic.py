@@ -55,7 +55,7 @@ class Synthetic(LinearEnvironment):
     """
 
     dim: int = 100
-    rank: int = 2  # type: ignore[assignment]
+    rank: int = 2
     tasks: int = 100
     actions: int = 10
     baseline_rank: int = 5
@@ -150,18 +150,16 @@ class Synthetic(LinearEnvironment):
 
     def noise(self, requests: Requests, rng: np.random.Generator) -> Float:
         """Reward noise of each request, the same whatever is chosen, shape (m,)."""
-        level = self._noise_levels[requests.task]
-        if self.noise_law == "student":
-            return level * rng.standard_t(3, len(requests)) / np.sqrt(3.0)
-        return level * rng.standard_normal(len(requests))
+        m = len(requests)
+        student = self.noise_law == "student"
+        draws = rng.standard_t(3, m) / np.sqrt(3.0) if student else rng.standard_normal(m)
+        noise: Float = self._noise_levels[requests.task] * draws
+        return noise
 
     def _arrivals(self, rounds: int, start: int) -> tuple[Int, Int]:
         """The task and the round of each row. A task of rate p asks whenever `phase + n·p` passes a whole."""
         clock = np.arange(start, start + rounds + 1)[:, None] * self._rates + self._phases
-        asks = (
-            np.diff(np.floor(clock), axis=0) > 0 if self.traffic_ratio > 1 else np.ones((rounds, self.tasks))
-        )
-        n, task = np.nonzero(asks)
+        n, task = np.nonzero(np.diff(np.floor(clock), axis=0))
         return task.astype(np.int64, copy=False), n.astype(np.int64, copy=False) + start
 
     def _offer(self, out: Float, task: Int, rng: np.random.Generator) -> None:
