@@ -1,0 +1,104 @@
+"""Proposition p3 and Lemma l4: the mean of the epoch-1 gradient in B, and how far it strays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from banister.theory._domain import at_least_one, count, gap_square, non_negative, positive, unit
+from banister.theory.bound import Bound, at_least_zero
+from banister.theory.estimation import estimation_probability, mixture_variance
+from banister.theory.initialisation import required_start
+from banister.theory.matrices import norm_bound
+
+
+def gradient_mean(*, distance: Any, rho: Any, rows: Any, mu: Any, rank: Any, sigma_max: Any) -> Any:
+    """Bound on ‖E[GradB]‖, the mean being s² G_1 (Θ − Θ*)W'; Lemma l4, second part.
+
+    Proposition p3's bound for GradB_1 and GradB_4 is this one at ρ-free weight, i.e. divided by s².
+
+    Args:
+        distance: δ_ℓ.
+        rho: ρ.
+        rows: G_1, rows per task.
+        mu: μ, incoherence.
+        rank: r.
+        sigma_max: σ*_max.
+    """
+    size = count("rows", rows) * at_least_one("mu", mu) * np.sqrt(count("rank", rank))
+    scale = size * non_negative("distance", distance) * positive("sigma_max", sigma_max) ** 2
+    return mixture_variance(rho=rho) * _growth(rho) * scale
+
+
+def gradient_deviation(
+    *,
+    distance: Any,
+    rho: Any,
+    rows: Any,
+    mu: Any,
+    rank: Any,
+    dim: Any,
+    tasks: Any,
+    sigma_max: Any,
+    kappa: Any,
+    noise: Any,
+    epsilon: Any = 0.01,
+    C: float = 1.0,
+    c: float = 1.0,
+) -> Bound:
+    """‖GradB − E[GradB]‖ ≤ 2(1 + 0.04/q)(1 + 2/q) ε_4 δ_ℓ G_1 σ*_min², q = (1−2ρ)²; Lemma l4, third part.
+
+    The paper's proof also assumes NSR ≥ c/κ⁶: it does not cover rewards that are almost noiseless.
+
+    Args:
+        distance: δ_ℓ.
+        rho: ρ.
+        rows: G_1, rows per task.
+        mu: μ, incoherence.
+        rank: r.
+        dim: d.
+        tasks: T.
+        sigma_max: σ*_max.
+        kappa: κ, condition number.
+        noise: σ_η, in units of reward.
+        epsilon: ε_4; the proof of Theorem T5 sets 0.01.
+        C: unstated constant of the epsilon-net exponent C (d + r); a placeholder.
+        c: unstated constant of the Bernstein exponents, and of ε_5 = c ε_4 δ_ℓ; a placeholder.
+    """
+    distance, noise = non_negative("distance", distance), non_negative("noise", noise)
+    kappa, rows, rank = at_least_one("kappa", kappa), count("rows", rows), count("rank", rank)
+    epsilon, c = positive("epsilon", epsilon), float(positive("c", c))
+    sigma_min = positive("sigma_max", sigma_max) / kappa
+    net = float(positive("C", C)) * (count("dim", dim) + rank)
+    design = epsilon**2 * rows * count("tasks", tasks) / (at_least_one("mu", mu) ** 2 * rank * kappa**4)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        clear = rows * (c * epsilon * distance * sigma_min / kappa) ** 2 / noise**2  # ε_5 = c ε_4 δ_ℓ
+    reward = np.where(noise > 0, clear, np.inf)
+    failure = 2.0 * _tail(net - c * reward) + 4.0 * _tail(net - c * design)
+    base = estimation_probability(
+        distance=distance,
+        theta_norm=norm_bound(mu=mu, rank=rank, tasks=tasks, sigma_max=sigma_max),
+        noise=noise,
+        rows=rows,
+        rank=rank,
+        tasks=tasks,
+        c=c,
+    )
+    value = 2.0 * _growth(rho) * epsilon * distance * rows * sigma_min**2
+    near = {
+        "distance <= 0.02/(mu sqrt(r) kappa^2)": distance <= required_start(mu=mu, rank=rank, kappa=kappa)
+    }
+    chance = at_least_zero(base - failure)
+    return Bound(value, "Lemma l4 (3)", {"C": float(C), "c": c}, near, chance)
+
+
+def _growth(rho: Any) -> Any:
+    """(1 + 0.04/q)(1 + 2/q), what Lemma l2 lets ‖W‖ and ‖Θ − Θ*‖ grow by."""
+    with np.errstate(divide="ignore"):
+        inverse = 1.0 / gap_square(unit("rho", rho))
+    return (1.0 + 0.04 * inverse) * (1.0 + 2.0 * inverse)
+
+
+def _tail(exponent: Any) -> Any:
+    return np.exp(np.minimum(exponent, 700.0))
