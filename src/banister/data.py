@@ -237,9 +237,7 @@ def _as_float(value: ArrayLike, name: str, dtype: Any) -> Float:
         with np.errstate(over="ignore"):
             return np.ascontiguousarray(raw, dtype=dtype)
     except OverflowError:
-        raise NonFiniteError(
-            f"{name} holds an integer too large for a float; rescale that column."
-        ) from None
+        raise NonFiniteError(f"{name} holds an integer too large for a float; rescale that column.") from None
     except (TypeError, ValueError) as reason:
         raise InputError(
             f"{name} cannot be read as numbers ({reason}); encode text and missing values first."

@@ -1,0 +1,234 @@
+"""The compiled inner loops: one pass over the data each, no temporaries of its size.
+
+A kernel works on a range of tasks and adds into its own slice of the output, so that ranges can run in
+threads (see `_passes`). Every kernel has a plain numpy twin in the tests.
+
+Layout: `X` (N, d) rows sorted by task, `offsets` (T + 1,); small matrices are transposed, `Bt` (r, d), so
+that inner loops run along the features; `Z` is flat, and task `t` with rows lo..hi keeps `(X_t B)'` (r, n_t)
+at `Z[r·lo : r·hi]`. The first sweep over a task's rows comes from memory, so it goes strictly forwards and
+asks for rows ahead; the second finds them in the cache and takes four at a time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from banister.estimators._prefetch import prefetch
+
+# Sums may be reordered (that is what vectorises them), but NaN and infinity keep their meaning.
+_jit: Any = numba.njit(
+    cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz", "arcp"}, error_model="numpy"
+)
+_AHEAD = 16  # rows fetched ahead of use
+
+
+@_jit
+def _fetch(F, d, i):  # type: ignore[no-untyped-def]
+    """Ask for row i + _AHEAD of the flat data."""
+    start = min((i + _AHEAD) * d, F.shape[0] - d)
+    for p in range(start, start + d, 8):
+        prefetch(F, p)
+
+
+@_jit
+def times_matrix(X, lo, hi, Bt, z):  # type: ignore[no-untyped-def]
+    """z[k, i - lo] = X[i] · Bt[k] for rows lo..hi; columns of B four at a time."""
+    d = X.shape[1]
+    r = Bt.shape[0]
+    F = X.ravel()
+    for i in range(lo, hi):
+        _fetch(F, d, i)
+        x = X[i]
+        k = 0
+        while k + 4 <= r:
+            b0, b1, b2, b3 = Bt[k], Bt[k + 1], Bt[k + 2], Bt[k + 3]
+            s0 = s1 = s2 = s3 = X.dtype.type(0.0)
+            for j in range(d):
+                s0 += x[j] * b0[j]
+                s1 += x[j] * b1[j]
+                s2 += x[j] * b2[j]
+                s3 += x[j] * b3[j]
+            z[k, i - lo], z[k + 1, i - lo], z[k + 2, i - lo], z[k + 3, i - lo] = s0, s1, s2, s3
+            k += 4
+        if k + 2 <= r:
+            b0, b1 = Bt[k], Bt[k + 1]
+            s0 = s1 = X.dtype.type(0.0)
+            for j in range(d):
+                s0 += x[j] * b0[j]
+                s1 += x[j] * b1[j]
+            z[k, i - lo], z[k + 1, i - lo] = s0, s1
+            k += 2
+        if k < r:
+            b0 = Bt[k]
+            s0 = X.dtype.type(0.0)
+            for j in range(d):
+                s0 += x[j] * b0[j]
+            z[k, i - lo] = s0
+
+
+@_jit
+def times_vector(X, lo, hi, q, u):  # type: ignore[no-untyped-def]
+    """u[i - lo] = X[i] · q for rows lo..hi."""
+    d = X.shape[1]
+    F = X.ravel()
+    for i in range(lo, hi):
+        _fetch(F, d, i)
+        x = X[i]
+        s = X.dtype.type(0.0)
+        for j in range(d):
+            s += x[j] * q[j]
+        u[i - lo] = s
+
+
+@_jit
+def transpose_times(X, lo, hi, u, v):  # type: ignore[no-untyped-def]
+    """v = Σ_i u[i - lo] X[i] over rows lo..hi."""
+    d = X.shape[1]
+    for j in range(d):
+        v[j] = 0.0
+    i = lo
+    while i + 4 <= hi:
+        x0, x1, x2, x3 = X[i], X[i + 1], X[i + 2], X[i + 3]
+        a0, a1, a2, a3 = u[i - lo], u[i - lo + 1], u[i - lo + 2], u[i - lo + 3]
+        for j in range(d):
+            v[j] += a0 * x0[j] + a1 * x1[j] + a2 * x2[j] + a3 * x3[j]
+        i += 4
+    while i < hi:
+        x0 = X[i]
+        a0 = u[i - lo]
+        for j in range(d):
+            v[j] += a0 * x0[j]
+        i += 1
+
+
+@_jit
+def dot(a, b):  # type: ignore[no-untyped-def]
+    """Σ a_i b_i in double precision."""
+    s = 0.0
+    for i in range(a.shape[0]):
+        s += a[i] * b[i]
+    return s
+
+
+@_jit
+def invert_gram(M, ridge, Minv, L):  # type: ignore[no-untyped-def]
+    """Minv = (M + ridge I)^-1 by Cholesky; a ridge of at least 1e-13 of the trace keeps few rows defined.
+
+    For a task with fewer rows than the rank this is the minimum-norm least-squares rule in the limit.
+    """
+    r = M.shape[0]
+    trace = 0.0
+    for a in range(r):
+        trace += M[a, a]
+    ridge += 1e-13 * trace if trace > 0.0 else 1.0
+    for a in range(r):
+        for b in range(a + 1):
+            s = M[a, b] + (ridge if a == b else 0.0)
+            for c in range(b):
+                s -= L[a, c] * L[b, c]
+            if a == b:
+                L[a, a] = 1.0 / np.sqrt(max(s, ridge))  # the diagonal is kept inverted: one division a row
+            else:
+                L[a, b] = s * L[b, b]
+    for col in range(r):
+        for a in range(r):
+            s = 1.0 if a == col else 0.0
+            for c in range(col, a):
+                s -= L[a, c] * Minv[c, col]
+            Minv[a, col] = s * L[a, a] if a >= col else 0.0
+        for a in range(r - 1, -1, -1):
+            s = Minv[a, col]
+            for c in range(a + 1, r):
+                s -= L[c, a] * Minv[c, col]
+            Minv[a, col] = s * L[a, a]
+
+
+@_jit
+def _solve_task(z, y, ridge, Minv, w, M, L, h):  # type: ignore[no-untyped-def]
+    """w = argmin ‖y − z'w‖² + ridge ‖w‖², and Minv = (z z' + ridge I)^-1."""
+    r = z.shape[0]
+    for a in range(r):
+        h[a] = dot(z[a], y)
+        for b in range(a + 1):
+            M[a, b] = dot(z[a], z[b])
+    invert_gram(M, ridge, Minv, L)
+    for a in range(r):
+        w[a] = dot(Minv[a], h)
+
+
+@_jit
+def _longest(offsets, first, last):  # type: ignore[no-untyped-def]
+    most = 0
+    for t in range(first, last):
+        most = max(most, offsets[t + 1] - offsets[t])
+    return most
+
+
+@_jit
+def value_and_gradient(X, y, offsets, weight, ridge, Bt, first, last, W, Z, Minv, grad):  # type: ignore[no-untyped-def]
+    """One pass for tasks first..last at `B`: least squares per task, value, and gradient in `B`.
+
+    Writes `W` (T, r), `Z`, `Minv` (T, r, r) = (Z_t'Z_t + ridge I)^-1, adds −Σ ω_t X_t'e_t w_t' into `grad`
+    (r, d), and returns Σ ω_t (‖e_t‖² + ridge ‖w_t‖²) with e_t = y_t − Z_t w_t.
+    """
+    r, d = Bt.shape
+    residual = np.empty(_longest(offsets, first, last), X.dtype)
+    v = np.empty(d, X.dtype)
+    M, L, h = np.empty((r, r)), np.zeros((r, r)), np.empty(r)
+    value = 0.0
+    for t in range(first, last):
+        lo, hi = offsets[t], offsets[t + 1]
+        z = Z[r * lo : r * hi].reshape((r, hi - lo))
+        times_matrix(X, lo, hi, Bt, z)
+        w, e = W[t], residual[: hi - lo]
+        _solve_task(z, y[lo:hi], ridge, Minv[t], w, M, L, h)
+        e[:] = y[lo:hi]
+        for a in range(r):
+            wa, za = X.dtype.type(w[a]), z[a]
+            for i in range(hi - lo):
+                e[i] -= wa * za[i]
+        value += weight[t] * (dot(e, e) + ridge * dot(w, w))
+        transpose_times(X, lo, hi, e, v)
+        for a in range(r):
+            scale = -weight[t] * w[a]
+            for j in range(d):
+                grad[a, j] += scale * v[j]
+    return value
+
+
+@_jit
+def hessian_product(X, offsets, weight, Dt, first, last, W, Z, Minv, out):  # type: ignore[no-untyped-def]
+    """Add Σ ω_t X_t' (I − Z_t Minv_t Z_t') X_t D w_t w_t' of tasks first..last into `out` (r, d)."""
+    r, d = Dt.shape
+    buffer = np.empty(_longest(offsets, first, last), X.dtype)
+    v, q = np.empty(d, X.dtype), np.empty(d, X.dtype)
+    c = np.empty(r)
+    for t in range(first, last):
+        lo, hi = offsets[t], offsets[t + 1]
+        z, w, u = Z[r * lo : r * hi].reshape((r, hi - lo)), W[t], buffer[: hi - lo]
+        q[:] = 0.0
+        for a in range(r):
+            for j in range(d):
+                q[j] += w[a] * Dt[a, j]
+        times_vector(X, lo, hi, q, u)
+        for a in range(r):
+            c[a] = dot(z[a], u)
+        for a in range(r):
+            g, za = X.dtype.type(dot(Minv[t, a], c)), z[a]
+            for i in range(hi - lo):
+                u[i] -= g * za[i]
+        transpose_times(X, lo, hi, u, v)
+        for a in range(r):
+            scale = weight[t] * w[a]
+            for j in range(d):
+                out[a, j] += scale * v[j]
+
+
+@_jit
+def correlations(X, y, offsets, first, last, H):  # type: ignore[no-untyped-def]
+    """H[t] = X_t' y_t for tasks first..last, shape (T, d)."""
+    for t in range(first, last):
+        transpose_times(X, offsets[t], offsets[t + 1], y[offsets[t] : offsets[t + 1]], H[t])

@@ -1,0 +1,181 @@
+"""The default solver: whitened variable projection by Levenberg-Marquardt with matrix-free PCG.
+
+It minimises `f(B) = Σ_t ω_t min_w ‖y_t − X_t B w‖²` over orthonormal `B`. The paper's gradient step needs
+Gaussian contexts to have a sensible length; data that a policy collected are not Gaussian, so here the
+design is whitened by its pooled second moment and the step comes from the Gauss-Newton model of `f`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.linalg import eigh
+
+from banister.data import Float, TaskData
+from banister.estimators._passes import Passes
+
+_INNER = 50  # PCG steps at most within one outer step
+_STALLED = 1e12  # damping beyond which no step can make progress
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """`A` with A'CA ≈ I for the pooled second moment C = X'X/N; `inverse` undoes it."""
+
+    A: Float
+    inverse: Float
+
+    @classmethod
+    def of(cls, data: TaskData, ridge: float = 1e-6) -> Whitening:
+        """Whiten by (a sample of) the rows; the small ridge serves directions that the data hardly have."""
+        stride = max(1, data.n_rows // max(100 * data.dim, 20_000))
+        X = data.X[::stride].astype(np.float64, copy=False)
+        values, vectors = eigh(X.T @ X / len(X))
+        level = max(float(np.mean(values)), np.finfo(float).tiny)
+        scale = np.sqrt(np.maximum(values, 0.0) + ridge * level)
+        return cls(vectors / scale, (vectors * scale).T)
+
+
+@dataclass
+class Solution:
+    """Where a solve ended: value, status and statistics.
+
+    Attributes:
+        B: orthonormal in the data's coordinates, (d, r).
+        W: (r, T) least-squares coefficients in that basis.
+        objective: Σ ω_t ‖y_t − X_t B w_t‖².
+        converged: the stopping rule was met.
+        passes: passes over the data.
+        iterations: outer steps.
+        history: objective after each outer step, the start first.
+    """
+
+    B: Float
+    W: Float
+    objective: float
+    converged: bool
+    passes: int
+    iterations: int
+    history: list[float] = field(default_factory=list)
+    _whitened: Float | None = None
+
+
+def minimise(
+    passes: Passes,
+    whitening: Whitening,
+    B: Float,
+    *,
+    tol: float = 1e-8,
+    max_passes: int = 400,
+    good_enough: float = -np.inf,
+) -> Solution:
+    """Levenberg-Marquardt from `B` (orthonormal, whitened coordinates).
+
+    Stops when an accepted step's actual and predicted decrease are both below `tol` of the objective, when
+    the objective is zero to rounding, or once it falls below `good_enough`.
+    """
+    start, state = passes.count, _Point(passes, whitening, B)
+    zero = _rounding(passes.data, passes.weights)
+    mu, growth, first_norm = 1e-2, 2.0, max(float(np.linalg.norm(state.g)), np.finfo(float).tiny)
+    history, converged = [state.f], state.f <= zero
+    while not converged and passes.count - start < max_passes and state.f > good_enough and mu < _STALLED:
+        inner_tol = max(1e-8, min(0.1, np.sqrt(np.linalg.norm(state.g) / first_norm)))
+        D, predicted = _step(state, mu, inner_tol)
+        trial = _Point(passes, whitening, _retract(state.B, D))
+        actual = (state.f - trial.f) / 2
+        small = predicted <= tol * state.f / 2
+        if actual > 1e-4 * predicted:
+            converged = small and actual <= tol * state.f / 2
+            gain = actual / predicted
+            mu *= max(1 / 3, 1 - (2 * gain - 1) ** 3)
+            growth, state = 2.0, trial
+            history.append(state.f)
+            converged = converged or state.f <= zero
+        else:
+            # No decrease where the model promises next to none: the rest is rounding.
+            converged = small and abs(actual) <= tol * state.f
+            mu, growth = mu * growth, growth * 2
+            state.restore()
+    return _finish(state, converged, passes.count - start, history)
+
+
+class _Point:
+    """A value of `B` with its objective, projected gradient and coefficients."""
+
+    def __init__(self, passes: Passes, whitening: Whitening, B: Float) -> None:
+        self.passes, self.whitening, self.B = passes, whitening, B
+        self.evaluate()
+
+    def evaluate(self) -> None:
+        self.f, raw = self.passes.gradient(self.whitening.A @ self.B)
+        self.g = self.project(self.whitening.A.T @ raw)
+        self.W = self.passes.W.copy()
+        counts = self.passes.data.counts * self.passes.weights
+        S = (self.W * counts[:, None]).T @ self.W
+        self.S = S + 1e-12 * max(np.trace(S), np.finfo(float).tiny) * np.eye(len(S))
+
+    def restore(self) -> None:
+        """Bring the passes' workspaces back to this point after a rejected trial."""
+        self.passes.gradient(self.whitening.A @ self.B)
+
+    def project(self, D: Float) -> Float:
+        """Remove the part of D within the span of B, which does not change the model."""
+        return D - self.B @ (self.B.T @ D)
+
+    def hessian(self, D: Float) -> Float:
+        return self.project(self.whitening.A.T @ self.passes.hessian(self.whitening.A @ D))
+
+
+def _step(point: _Point, mu: float, tol: float) -> tuple[Float, float]:
+    """The damped Gauss-Newton step and the decrease of f/2 that the undamped model predicts for it."""
+    inverse = np.linalg.inv(point.S) / (1 + mu)
+
+    def damped(D: Float) -> Float:
+        return point.hessian(D) + mu * D @ point.S
+
+    D, residual = _pcg(damped, -point.g, lambda R: point.project(R @ inverse), tol)
+    hessian_D = -point.g - residual - mu * D @ point.S
+    return D, float(-np.sum(point.g * D) - 0.5 * np.sum(D * hessian_D))
+
+
+def _pcg(
+    apply: Callable[[Float], Float], b: Float, precondition: Callable[[Float], Float], tol: float
+) -> tuple[Float, Float]:
+    """Preconditioned conjugate gradients for matrices; the solution and its residual."""
+    x, residual = np.zeros_like(b), b.copy()
+    z = precondition(residual)
+    direction, rz = z, float(np.sum(residual * z))
+    target = tol**2 * rz
+    for _ in range(_INNER):
+        if rz <= target or rz <= 0.0:
+            break
+        product = apply(direction)
+        curvature = float(np.sum(direction * product))
+        if curvature <= 0.0:
+            break
+        step = rz / curvature
+        x, residual = x + step * direction, residual - step * product
+        z = precondition(residual)
+        rz, old = float(np.sum(residual * z)), rz
+        direction = z + (rz / old) * direction
+    return x, residual
+
+
+def _retract(B: Float, D: Float) -> Float:
+    """The orthonormal factor of B + D nearest to it (polar decomposition)."""
+    U, _, Vt = np.linalg.svd(B + D, full_matrices=False)
+    return U @ Vt
+
+
+def _rounding(data: TaskData, weights: Float) -> float:
+    """An objective this small is zero in the data's precision."""
+    energy = float(np.dot(np.repeat(weights, data.counts), data.y.astype(float) ** 2))
+    return float((20 * np.finfo(data.X.dtype).eps) ** 2 * energy)
+
+
+def _finish(point: _Point, converged: bool, passes: int, history: list[float]) -> Solution:
+    """Back to the data's coordinates: Θ = A B W = Q (R W) with QR = A B."""
+    Q, R = np.linalg.qr(point.whitening.A @ point.B)
+    return Solution(Q, R @ point.W.T, point.f, converged, passes, len(history) - 1, history, point.B)

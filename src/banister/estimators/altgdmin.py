@@ -1,0 +1,314 @@
+"""AltGDmin: many linear tasks that share a low-dimensional representation, `Θ = B W`."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from banister.data import Float, Int, TaskData, as_matrix
+from banister.errors import ConvergenceWarning, InputError, NotFittedError, SettingError
+from banister.estimators import rank as ranks
+from banister.estimators._passes import Passes
+from banister.estimators._starts import AGREE, solve
+from banister.estimators._varpro import Solution, Whitening
+from banister.estimators.base import MultiTaskRegressor, check_rank, label_list
+from banister.estimators.confidence import LowRankCovariance
+from banister.estimators.paper import PaperSolver
+from banister.estimators.shrinkage import Moments, RandomEffects, random_effects
+
+
+class AltGDmin(MultiTaskRegressor):
+    """Low-rank regression over many tasks, minimising `Σ_t ‖y_t − X_t B w_t‖²` over B (d, r) and w_t.
+
+    Args:
+        rank: r, or "auto": as many directions as stand out from the noise.
+        solver: "fast" (whitened variable projection, the default), "paper" (Algorithm 1 to the letter) or a
+            `PaperSolver` with its settings.
+        shrink: treat the tasks' coefficients as random effects with learned mean, covariance and noise;
+            None means yes for the fast solver, no for the paper's.
+        fit_intercept: a level of its own for each task (rows are centred within tasks: one copy of X).
+        noise_std: the noise level if known; otherwise estimated from residuals.
+        tol: stop once a step's actual and predicted decrease are below this share of the objective.
+        max_passes: passes over the data allowed per start.
+        threads: threads of the compiled passes; by default BANISTER_THREADS or all cores. Results do not
+            depend on it.
+        dtype: "float64", or "float32" for half the memory.
+        seed: of the random starts, which are used only where the spectral ones disagree.
+
+    Attributes:
+        B_, W_, theta_: (d, r) orthonormal, (r, T), (d, T) = B_ W_.
+        tasks_: labels in column order.
+        rank_: r.
+        intercept_: (T,), zeros without fit_intercept.
+        noise_std_: noise level, given or estimated.
+        converged_, n_iter_, n_passes_, objective_, history_: how the solve went.
+        starts_agree_: two starts led to the same optimum, the best sign that it is the global one.
+        singular_values_: of the coefficients, in units of what noise alone gives; above 1 stands out.
+        prior_mean_, prior_cov_: learned population of the coefficients (with shrinkage).
+        warnings_: what was noticed, in words.
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> theta = rng.standard_normal((8, 2)) @ rng.standard_normal((2, 30))
+        >>> X, tasks = rng.standard_normal((300, 8)), np.repeat(np.arange(30), 10)
+        >>> y = np.einsum("ij,ji->i", X, theta[:, tasks])
+        >>> model = AltGDmin(rank=2).fit(X, y, tasks)
+        >>> bool(np.abs(model.theta_ - theta).max() < 1e-6), model.converged_
+        (True, True)
+    """
+
+    B_: Float
+    W_: Float
+
+    def __init__(
+        self,
+        rank: int | str = "auto",
+        *,
+        solver: str | PaperSolver = "fast",
+        shrink: bool | None = None,
+        fit_intercept: bool = False,
+        noise_std: float | None = None,
+        tol: float = 1e-8,
+        max_passes: int = 400,
+        threads: int | None = None,
+        dtype: str = "float64",
+        seed: int = 0,
+    ) -> None:
+        self.rank = rank
+        self.solver = solver
+        self.shrink = shrink
+        self.fit_intercept = fit_intercept
+        self.noise_std = noise_std
+        self.tol = tol
+        self.max_passes = max_passes
+        self.threads = threads
+        self.dtype = dtype
+        self.seed = seed
+
+    def _fit(self, data: TaskData) -> None:
+        self._check_settings(data)
+        self._centre = _centres(data) if self.fit_intercept else None
+        if self._centre is not None:
+            data = _centred(data, *self._centre)
+        self._data, self._covariance = data, None
+        self._whitening = Whitening.of(data)
+        solution = self._solve(data)
+        self._keep(data, solution)
+        self._note(data)
+
+    def _check_settings(self, data: TaskData) -> None:
+        if self.rank != "auto":
+            check_rank(self.rank, data)  # type: ignore[arg-type]
+        if self.solver not in ("fast", "paper") and not isinstance(self.solver, PaperSolver):
+            raise SettingError(f"solver={self.solver!r} must be 'fast', 'paper' or a PaperSolver.")
+        if self.noise_std is not None and not (np.isfinite(self.noise_std) and self.noise_std > 0):
+            raise SettingError(f"noise_std={self.noise_std!r} must be a positive number, or None.")
+        if not 0 < self.tol < 1:
+            raise SettingError(f"tol={self.tol!r} must lie between 0 and 1.")
+
+    def _solve(self, data: TaskData) -> Solution:
+        rng = np.random.default_rng(self.seed)
+        rank = self._choose_rank(data, rng) if self.rank == "auto" else int(self.rank)
+        if self.solver != "fast":
+            paper = self.solver if isinstance(self.solver, PaperSolver) else PaperSolver()
+            self.starts_agree_ = True
+            return paper.solve(data, rank)
+        tol = max(self.tol, 1e-5) if data.X.dtype == np.float32 else self.tol
+        passes = Passes(data, rank, threads=self.threads)
+        solution, self.starts_agree_ = solve(
+            passes, self._whitening, rng=rng, tol=tol, max_passes=self.max_passes
+        )
+        return solution
+
+    def _choose_rank(self, data: TaskData, rng: np.random.Generator) -> int:
+        scan = ranks.scan_ranks(data, self._whitening, rng=rng, threads=self.threads)
+        if scan.rank == 0:
+            self.warnings_.append(
+                "No shared direction stands out from the noise; rank 1 was used. More rows would tell."
+            )
+        return max(scan.rank, 1)
+
+    def _keep(self, data: TaskData, solution: Solution) -> None:
+        self.rank_ = solution.B.shape[1]
+        self.converged_, self.n_iter_ = solution.converged, solution.iterations
+        self.n_passes_, self.objective_ = solution.passes, solution.objective
+        self.history_ = np.array(solution.history)
+        given = None if self.noise_std is None else float(self.noise_std) ** 2
+        noise = ranks.noise_variance(data, solution, given)
+        self._basis, self._coefficients = ranks.whiten_basis(self._whitening, solution.B, solution.W)
+        levels = np.full(data.n_tasks, noise)
+        self.singular_values_ = ranks.standardised_singular_values(data, self._coefficients, levels)
+        self.B_, self.W_ = solution.B, solution.W
+        self._effects: RandomEffects | None = None
+        if self.shrink is True or (self.shrink is None and self.solver == "fast"):
+            noise = self._shrink(data, given)
+        self.noise_std_ = float(np.sqrt(noise))
+        self._set_theta()
+
+    def _shrink(self, data: TaskData, noise: float | None) -> float:
+        """Random effects in the whitened basis, then back: Θ = A B̃ W̃ = B_ (R W̃)."""
+        moments = Moments.of(data, self._whitening.A @ self._basis)
+        self._effects = random_effects(moments, dim=data.dim, noise=noise)
+        R = self.B_.T @ self._whitening.A @ self._basis
+        self.W_ = R @ self._effects.W.T
+        self.prior_mean_, self.prior_cov_ = R @ self._effects.mean, R @ self._effects.cov @ R.T
+        return self._effects.noise
+
+    def _set_theta(self) -> None:
+        self.theta_ = self.B_ @ self.W_
+        self.intercept_ = np.zeros(self.theta_.shape[1])
+        if self._centre is not None:
+            means, levels = self._centre
+            self.intercept_ = levels - np.einsum("td,dt->t", means, self.theta_)
+
+    def _note(self, data: TaskData) -> None:
+        few = np.flatnonzero(data.counts < self.rank_)
+        parameters = self.rank_ * (data.dim + data.n_tasks - self.rank_)
+        notes = {
+            f"{len(few)} task(s) have fewer rows than the rank {self.rank_} "
+            f"({label_list(self.tasks_, few)}); {self._few_rule()}.": len(few) > 0,
+            f"There are {data.n_rows} rows for {parameters} parameters; the noise level and intervals are "
+            "not to be trusted.": data.n_rows < parameters,
+            f"Feature column(s) {constant_columns(data)[:5]} are constant.": bool(constant_columns(data)),
+        }
+        self.warnings_ += [text for text, holds in notes.items() if holds]
+        self._note_solve()
+
+    def _few_rule(self) -> str:
+        return "they lean on the population's mean" if self._effects else "they get the minimum-norm fit"
+
+    def _note_solve(self) -> None:
+        if not self.converged_:
+            self._warn(
+                f"The solver stopped after {self.n_passes_} passes before its stopping rule was met; raise "
+                "max_passes, lower the rank, or give more rows."
+            )
+        elif not self.starts_agree_:
+            self._warn(
+                f"Different starts led to optima that differ by more than {AGREE:g}; the best is kept, but it "
+                "may be a local one. More rows or another rank would help."
+            )
+
+    def _warn(self, text: str) -> None:
+        self.warnings_.append(text)
+        warnings.warn(text, ConvergenceWarning, stacklevel=6)
+
+    def predict(self, X: Any, tasks: Any, *, return_std: bool = False) -> Any:
+        """Expected rewards of rows X (m, d), shape (m,); with `return_std` also their standard errors."""
+        features, codes = self._check_rows(X, tasks)
+        mean = self._predict(features, codes)
+        return (mean, self._std(features, codes)) if return_std else mean
+
+    def interval(self, X: Any, tasks: Any, *, level: float = 0.95) -> tuple[Float, Float]:
+        """A confidence interval for the expected reward of each row: its lower and upper ends, (m,) each."""
+        if not 0 < level < 1:
+            raise SettingError(f"level={level!r} must lie between 0 and 1.")
+        mean, std = self.predict(X, tasks, return_std=True)
+        half = norm.ppf(0.5 + level / 2) * std
+        return mean - half, mean + half
+
+    def predict_unseen(self, X: Any, *, return_std: bool = False) -> Any:
+        """What to expect of a task with no rows yet: the population's mean, and its spread (needs shrinkage)."""
+        self._check_fitted()
+        if self._effects is None:
+            raise NotFittedError("Only a model fitted with shrink=True knows what to expect of a new task.")
+        Z = as_matrix(X, "X", dim=self.theta_.shape[0]) @ self.B_
+        mean = Z @ self.prior_mean_ + float(self.intercept_.mean())
+        if not return_std:
+            return mean
+        spread = np.einsum("mi,ij,mj->m", Z, self.prior_cov_, Z) + float(self.intercept_.var())
+        return mean, np.sqrt(spread)
+
+    def add_tasks(self, X: Any, y: Any, tasks: Any) -> Self:
+        """Add new tasks from a handful of rows: the representation stays, only their coefficients are fitted."""
+        self._check_fitted()
+        data = TaskData.from_rows(X, y, tasks, dtype=self.dtype)
+        as_matrix(data.X[:1], "X", dim=self.theta_.shape[0])
+        known = set(self.tasks_.tolist())
+        again = [i for i, label in enumerate(data.labels.tolist()) if label in known]
+        if again:
+            raise InputError(
+                f"Task(s) {label_list(data.labels, again)} are in the model already; refit them."
+            )
+        covariance = self._materialise()
+        if self._centre is not None:
+            own = _centres(data)
+            data = _centred(data, *own)
+            self._centre = np.vstack([self._centre[0], own[0]]), np.concatenate([self._centre[1], own[1]])
+        self._append(data, covariance)
+        return self
+
+    def _append(self, data: TaskData, covariance: LowRankCovariance) -> None:
+        within = self._whitening.A @ self._basis
+        moments = Moments.of(data, within)
+        noise = self.noise_std_**2
+        W, cov = (self._effects or _flat_prior(moments, noise)).update(moments)
+        cross = np.stack([self._whitening.A.T @ (X.T @ (X @ within)) for X, _ in data])
+        self._covariance = covariance.extended(W, cov, cross @ (cov / noise))
+        self._counts = np.concatenate([self._counts, data.counts])
+        self.W_ = np.hstack([self.W_, self.B_.T @ within @ W.T])
+        labels = [*self.tasks_.tolist(), *data.labels.tolist()]
+        self.tasks_ = np.array(labels, dtype=np.result_type(self.tasks_, data.labels))
+        self._set_theta()
+
+    def _predict(self, X: Float, codes: Int) -> Float:
+        return super()._predict(X, codes) + self.intercept_[codes]
+
+    def _std(self, X: Float, codes: Int) -> Float:
+        covariance = self._materialise()
+        if self._centre is None:
+            return np.sqrt(covariance.variance(X, codes))
+        own_level = self.noise_std_**2 / np.maximum(self._counts[codes], 1)
+        return np.sqrt(covariance.variance(X - self._centre[0][codes], codes) + own_level)
+
+    def _materialise(self) -> LowRankCovariance:
+        """The covariance, computed when first asked for; the data are let go then."""
+        if self._covariance is None:
+            effects, data = self._effects, self._data
+            self._covariance = LowRankCovariance.of(
+                data,
+                self._whitening.A,
+                self._basis,
+                self._coefficients,
+                np.full(data.n_tasks, self.noise_std_**2),
+                posterior=None if effects is None else (effects.W, effects.W_cov),
+            )
+            self._counts = data.counts
+            del self._data
+        return self._covariance
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A stored model carries its covariance, never the data it was fitted on."""
+        if hasattr(self, "theta_"):
+            self._materialise()
+        return dict(super().__getstate__())
+
+
+def constant_columns(data: TaskData) -> list[int]:
+    """Features that never vary."""
+    return np.flatnonzero(np.ptp(data.X, axis=0) == 0).tolist() if data.n_rows > 1 else []
+
+
+def _flat_prior(moments: Moments, noise: float) -> RandomEffects:
+    """A population so wide that it leaves least squares alone (up to rounding)."""
+    r = moments.gram.shape[1]
+    wide = 1e6 * (1.0 + float(moments.energy.sum())) * np.eye(r)
+    return RandomEffects(np.zeros(r), wide, noise, np.empty((0, r)), np.empty((0, r, r)))
+
+
+def _centres(data: TaskData) -> tuple[Float, NDArray[Any]]:
+    counts = np.maximum(data.counts, 1)
+    means = np.zeros((data.n_tasks, data.dim))
+    np.add.at(means, data.codes, data.X)
+    levels = np.bincount(data.codes, weights=data.y, minlength=data.n_tasks)
+    return means / counts[:, None], levels / counts
+
+
+def _centred(data: TaskData, means: Float, levels: Float) -> TaskData:
+    X = (data.X - means[data.codes]).astype(data.X.dtype, copy=False)
+    y = (data.y - levels[data.codes]).astype(data.y.dtype, copy=False)
+    return TaskData(X, y, data.offsets, data.labels)

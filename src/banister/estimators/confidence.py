@@ -1,0 +1,161 @@
+"""How sure a low-rank fit is of `x'θ_t`: the delta-method covariance.
+
+In whitened coordinates, with `G_t = X_t'X_t`, `M_t = (B'G_tB)⁻¹`, `H_t = G_t − G_tBM_tB'G_t` and noise
+variances `s_t²`:
+
+    S = Σ_t (w_t w_t') ⊗ H_t / s_t²            on directions orthogonal to B (the gauge B → BR is pinned),
+    a = x − G_tBM_tB'x,
+    Var(x'θ̂_t) = s_t² x'BM_tB'x + (w_t ⊗ a)' S⁻¹ (w_t ⊗ a):
+
+what the task's own rows leave open within the span, and what all rows together leave open of the span. No
+`T` dense d×d matrices are kept: `S⁻¹` (rd×rd) serves every task with its small factors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from banister.data import Float, Int, TaskData
+
+_CHUNK = 2_000_000  # numbers held at a time
+
+
+@dataclass(frozen=True, eq=False)
+class LowRankCovariance:
+    """Covariance of every `θ̂_t`, kept as a shared `S⁻¹` and per-task factors.
+
+    Attributes:
+        A: whitening, raw to whitened: x̃ = A'x; (d, d).
+        B: orthonormal basis in whitened coordinates, (d, r).
+        W: (T, r).
+        own: (T, r, r) covariance of `ŵ_t` given B: s_t² M_t, or the posterior's under shrinkage.
+        pull: (T, d, r) G_t B M_t: how an error of B moves `ŵ_t`.
+        shared: (r, d, r, d) S⁻¹.
+    """
+
+    A: Float
+    B: Float
+    W: Float
+    own: Float
+    pull: Float
+    shared: Float
+
+    @classmethod
+    def of(
+        cls,
+        data: TaskData,
+        A: Float,
+        B: Float,
+        W: Float,
+        noise: Float,
+        *,
+        posterior: tuple[Float, Float] | None = None,
+    ) -> LowRankCovariance:
+        """From a fit: `A`, `B`, `W` (T, r) in whitened coordinates, noise variances (T,).
+
+        `posterior` are the means and covariances of the coefficients under shrinkage; without it the
+        coefficients are least squares.
+        """
+        T, r = W.shape
+        S, gram, cross = _information(data, A, B, W, 1.0 / noise)
+        inverse = _pinned_inverse(S, B)
+        if posterior is None:
+            own = noise[:, None, None] * np.linalg.inv(_regular(gram))
+            means = W
+        else:
+            means, own = posterior
+        pull = cross @ (own / noise[:, None, None])
+        return cls(A, B, means, own, pull, inverse)
+
+    def extended(self, W: Float, own: Float, pull: Float) -> LowRankCovariance:
+        """With more tasks in the same representation."""
+        return LowRankCovariance(
+            self.A,
+            self.B,
+            np.vstack([self.W, W]),
+            np.concatenate([self.own, own]),
+            np.concatenate([self.pull, pull]),
+            self.shared,
+        )
+
+    def variance(self, X: Float, codes: Int) -> Float:
+        """Var(x'θ̂_t) of rows X (m, d) for task indices (m,), shape (m,)."""
+        out = np.empty(len(X))
+        order = np.argsort(codes, kind="stable")
+        bounds = np.flatnonzero(np.diff(codes[order], prepend=-1, append=-1))
+        for lo, hi in zip(bounds[:-1], bounds[1:], strict=True):
+            rows = order[lo:hi]
+            out[rows] = self._task_variance(X[rows], int(codes[rows[0]]))
+        return out
+
+    def _task_variance(self, X: Float, t: int) -> Float:
+        white = X @ self.A
+        beta = white @ self.B
+        a = white - beta @ self.pull[t].T
+        inner = np.einsum("mi,ij,mj->m", beta, self.own[t], beta)
+        return inner + np.einsum("mi,mi->m", a @ self._spread(t), a)
+
+    def _spread(self, t: int) -> Float:
+        """Σ_ab w_a w_b S⁻¹_ab, (d, d)."""
+        d, r = self.B.shape
+        half = self.W[t] @ self.shared.reshape(r, d * r * d)
+        return np.einsum("ibj,b->ij", half.reshape(d, r, d), self.W[t])
+
+    def of_task(self, t: int) -> Float:
+        """The covariance of `θ̂_t` in the data's coordinates, (d, d)."""
+        lift = self.A - (self.A @ self.B) @ self.pull[t].T  # x̃ → a, from raw x
+        within = self.A @ self.B
+        return lift @ self._spread(t) @ lift.T + within @ self.own[t] @ within.T
+
+
+def _information(
+    data: TaskData, A: Float, B: Float, W: Float, precision: Float
+) -> tuple[Float, Float, Float]:
+    """S (r, d, r, d) without the gauge, B'G_tB (T, r, r) and G_tB (T, d, r), in whitened coordinates."""
+    d, r = B.shape
+    T = data.n_tasks
+    pairs = np.zeros((r * r, d * d))
+    gram, cross = np.empty((T, r, r)), np.empty((T, d, r))
+    step = max(1, _CHUNK // (d * d))
+    for first in range(0, T, step):
+        last = min(first + step, T)
+        H = np.empty((last - first, d * d))
+        for t in range(first, last):
+            G = _gram(data.rows_of(t)[0], A)
+            GB = G @ B
+            gram[t], cross[t] = B.T @ GB, GB
+            projected = G - GB @ np.linalg.solve(_regular(gram[t][None])[0], GB.T)
+            H[t - first] = projected.ravel()
+        weights = W[first:last, :, None] * W[first:last, None, :] * precision[first:last, None, None]
+        pairs += weights.reshape(last - first, r * r).T @ H
+    return pairs.reshape(r, r, d, d).transpose(0, 2, 1, 3), gram, cross
+
+
+def _gram(X: Float, A: Float) -> Float:
+    white = X.astype(float, copy=False) @ A
+    return white.T @ white
+
+
+def _regular(gram: Float) -> Float:
+    """A task with fewer rows than the rank has a singular Gram matrix; what it leaves open is large, not ∞."""
+    r = gram.shape[1]
+    trace = np.trace(gram, axis1=1, axis2=2)
+    ridge = np.where(trace > 0, 1e-10 * trace / r, 1e-10)
+    return gram + ridge[:, None, None] * np.eye(r)
+
+
+def _pinned_inverse(S: Float, B: Float) -> Float:
+    """S⁻¹ with the gauge directions (within the span of B) pinned and unseen directions left very open."""
+    r, d = S.shape[:2]
+    flat = S.reshape(r * d, r * d)
+    level = float(np.trace(flat)) / (r * d)
+    level = level if level > 0 else 1.0
+    gauge = level * np.kron(np.eye(r), B @ B.T)
+    flat = flat + gauge + 1e-10 * level * np.eye(r * d)
+    inverse = cho_solve(cho_factor(flat, lower=True, check_finite=False), np.eye(r * d), check_finite=False)
+    inverse = inverse.reshape(r, d, r, d)
+    P = np.eye(d) - B @ B.T
+    return np.einsum("ij,ajbk,kl->aibl", P, inverse, P, optimize=True)

@@ -1,0 +1,94 @@
+"""How many directions the tasks share.
+
+For k = 1, 2, … a rank-k model is fitted and its weakest direction is compared with what noise alone would
+give: `snr_k = λ_min(Σ_t (n_t/s²) w_t w_t') / (√d + √T)²` over tasks with at least 3k rows, corrected for the
+`(d + T − k) k` fitted numbers by `(1 − γ_k)³`, `γ_k = (d + T − k) k / N`. Pure noise sits near 0.85. The last
+k before the first value below 1.25 is taken: too small a rank is unsafe later, too large only costs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from banister.data import Float, TaskData
+from banister.estimators._passes import Passes
+from banister.estimators._starts import solve
+from banister.estimators._varpro import Solution, Whitening
+
+DETECT = 1.25
+_MAX_RANK = 20
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What the scan over ranks saw.
+
+    Attributes:
+        rank: the last rank whose weakest direction stands out; 0 if none does.
+        snr: corrected signal-to-noise ratio of the weakest direction at ranks 1, 2, …
+        solutions: the fit at each rank scanned.
+    """
+
+    rank: int
+    snr: list[float]
+    solutions: list[Solution]
+
+
+def scan_ranks(
+    data: TaskData,
+    whitening: Whitening,
+    *,
+    rng: np.random.Generator,
+    max_rank: int | None = None,
+    threads: int | None = None,
+    max_passes: int = 400,
+) -> Scan:
+    """Fit ranks 1, 2, … until a direction no longer stands out from noise."""
+    most = min(data.dim, data.n_tasks, max_rank or _MAX_RANK)
+    snr: list[float] = []
+    solutions: list[Solution] = []
+    for k in range(1, most + 1):
+        passes = Passes(data, k, threads=threads)
+        solution, _ = solve(passes, whitening, rng=rng, max_passes=max_passes, check=False)
+        coefficients = whiten_basis(whitening, solution.B, solution.W)[1]
+        snr.append(weakest_snr(data, coefficients, np.full(data.n_tasks, noise_variance(data, solution))))
+        solutions.append(solution)
+        if snr[-1] < DETECT:
+            return Scan(k - 1, snr, solutions)
+    return Scan(most, snr, solutions)
+
+
+def weakest_snr(data: TaskData, W: Float, noise: Float) -> float:
+    """Corrected snr of the weakest of k directions; `W` (T, k) in whitened coordinates, noise (T,)."""
+    T, k = W.shape
+    used = data.counts >= 3 * k
+    gamma = (data.dim + T - k) * k / data.n_rows
+    if gamma > 0.5 or used.sum() < k:
+        return 0.0
+    weighted = W[used] * np.sqrt(data.counts[used] / noise[used])[:, None]
+    weakest = float(np.linalg.eigvalsh(weighted.T @ weighted)[0])
+    return float(weakest / (np.sqrt(data.dim) + np.sqrt(T)) ** 2 * (1 - gamma) ** 3)
+
+
+def standardised_singular_values(data: TaskData, W: Float, noise: Float) -> Float:
+    """Singular values of the coefficients in units of what noise alone gives: above 1 stands out."""
+    weighted = W * np.sqrt(data.counts / noise)[:, None]
+    return np.linalg.svd(weighted, compute_uv=False) / (np.sqrt(data.dim) + np.sqrt(len(W)))
+
+
+def noise_variance(data: TaskData, solution: Solution, given: float | None = None) -> float:
+    """Residual variance with the degrees of freedom that a rank-r fit leaves, or the one given."""
+    if given is not None:
+        return given
+    rank = solution.B.shape[1]
+    free = data.n_rows - float(np.minimum(data.counts, rank).sum()) - rank * (data.dim - rank)
+    tiny = 1e-20 * float(np.mean(data.y.astype(float) ** 2)) + np.finfo(float).tiny
+    return max(solution.objective / max(free, 0.05 * data.n_rows), tiny)
+
+
+def whiten_basis(whitening: Whitening, B: Float, W: Float) -> tuple[Float, Float]:
+    """(B, W) in whitened coordinates: an orthonormal (d, r) basis and (T, r) coefficients."""
+    Q, R = np.linalg.qr(whitening.inverse @ B)
+    return Q, (R @ W).T
