@@ -19,6 +19,14 @@ _HOME = {
     "TraceNorm": "banister.estimators.trace_norm",
     "MethodOfMoments": "banister.estimators.moments",
     "TaskRidge": "banister.estimators.ridge",
+    "Requests": "banister.contract",
+    "Choices": "banister.contract",
+    "Outcomes": "banister.contract",
+    "Synthetic": "banister.environments.synthetic",
+    "BaselineOnly": "banister.policies.reference",
+    "Oracle": "banister.policies.reference",
+    "simulate": "banister.simulation.trial",
+    "compare": "banister.simulation.trial",
 }
 
 __all__ = ["__version__", "errors", *sorted(_HOME)]

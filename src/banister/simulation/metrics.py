@@ -1,0 +1,85 @@
+"""The paper's measures: regret, violations of the floor, estimation error, subspace distance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from banister.data import Float
+from banister.safety.constraint import Constraint
+
+# Expected rewards reach us by different routes of summation; a difference of this share is rounding.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Worth:
+    """What the requests of a chunk are truly worth: `best` action and `baseline`, each (m,)."""
+
+    best: Float
+    baseline: Float
+
+
+@dataclass
+class Tally:
+    """Sums over the decisions of one epoch.
+
+    Attributes:
+        decisions: how many.
+        regret: pseudo-regret, the best action's expected reward less the chosen one's, summed.
+        violations: decisions whose expected reward is below the true floor `r_b − α|r_b|`.
+        literal_violations: the same against the paper's literal `(1−α) r_b`.
+        shortfall: the most by which a decision fell below the true floor, in reward; 0 if none did.
+        relative_shortfall: the same as a share of the floor's size.
+        certified: how many decisions a certificate allowed.
+    """
+
+    decisions: int = 0
+    regret: float = 0.0
+    violations: int = 0
+    literal_violations: int = 0
+    shortfall: float = 0.0
+    relative_shortfall: float = 0.0
+    certified: int = 0
+
+    def add(self, expected: Float, certified: Float, worth: Worth, alpha: float) -> None:
+        """Take in decisions by their expected rewards (m,) and whether they were certified (m,)."""
+        slack = _ROUNDING * (np.abs(worth.best) + np.abs(worth.baseline))
+        floor = Constraint(alpha).floor(worth.baseline)
+        literal = Constraint(alpha, literal=True).floor(worth.baseline)
+        below = np.where(floor - expected > slack, floor - expected, 0.0)
+        self.decisions += len(expected)
+        self.regret += float(np.sum(worth.best - expected))
+        self.violations += int(np.count_nonzero(below))
+        self.literal_violations += int(np.count_nonzero(literal - expected > slack))
+        self.shortfall = max(self.shortfall, float(below.max(initial=0.0)))
+        share = np.divide(below, np.abs(floor), out=np.zeros_like(below), where=below > 0)
+        self.relative_shortfall = max(self.relative_shortfall, float(share.max(initial=0.0)))
+        self.certified += int(np.count_nonzero(certified))
+
+
+def estimation_error(estimate: Float, truth: Float) -> float:
+    """Err-Θ: `‖Θ̂ − Θ‖_F / ‖Θ‖_F`.
+
+    Examples:
+        >>> estimation_error(np.array([[3.0], [4.5]]), np.array([[3.0], [4.0]]))
+        0.1
+    """
+    return float(np.linalg.norm(estimate - truth) / np.linalg.norm(truth))
+
+
+def subspace_distance(first: Float, second: Float) -> float:
+    """`SD(B1, B2) = ‖(I − B1B1')B2‖_F` of two orthonormal bases, each (d, r).
+
+    Examples:
+        >>> subspace_distance(np.eye(3)[:, :2], np.eye(3)[:, 1:])
+        1.0
+    """
+    return float(np.linalg.norm(second - first @ (first.T @ second)))
+
+
+def leading_subspace(theta: Float, rank: int) -> Float:
+    """An orthonormal basis (d, r) of the directions in which Θ is largest."""
+    U: Float = np.linalg.svd(theta, full_matrices=False)[0]
+    return U[:, :rank]
