@@ -89,7 +89,7 @@ class Result:
 
     @cached_property
     def subspace_distance(self) -> Float:
-        """`SD` of the leading r directions of estimate and truth after each epoch; NaN without an estimate."""
+        """`SD` of the leading r directions of estimate and truth after each epoch, or NaN."""
         return np.array([self._distance(*pair) for pair in zip(self.estimates, self.truths, strict=True)])
 
     def _distance(self, estimate: Float | None, truth: Float) -> float:
@@ -103,7 +103,7 @@ class Result:
         import polars as pl
 
         epochs = len(self.tallies)
-        names = [f.name for f in fields(Tally) if f.repr]
+        names = [f.name for f in fields(Tally)]
         return pl.DataFrame(
             {
                 "policy": [self.policy] * epochs,

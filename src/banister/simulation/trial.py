@@ -20,7 +20,7 @@ DEFAULT_ALPHA = 0.2
 
 
 def interact(env: Environment, policy: Timed, requests: Requests, noise: Float) -> tuple[Float, Float]:
-    """The interaction loop. Returns the chosen actions' expected rewards (m,) and which were certified (m,)."""
+    """The interaction loop; returns what was chosen's expected rewards (m,), and which were certified (m,)."""
     expected, certified = np.empty(len(requests)), np.empty(len(requests))
     for rows in _blocks(requests.round, policy):
         asked = requests[rows]
@@ -52,15 +52,10 @@ def simulate(
         (array([0, 0]), array([60, 60]))
     """
     name = type(policy).__name__
-    settings = {
-        "epochs": epochs,
-        "rounds": rounds,
-        "seed": seed,
-        "alpha": alpha,
-        "delay": delay,
-        "drop": drop,
-    }
-    return compare(env, {name: policy}, **settings)[name]  # type: ignore[arg-type]
+    results = compare(
+        env, {name: policy}, epochs=epochs, rounds=rounds, seed=seed, alpha=alpha, delay=delay, drop=drop
+    )
+    return results[name]
 
 
 def compare(
@@ -96,10 +91,11 @@ def compare(
     env.reset(streams.make(0))
     ask, disturb = streams.make(1), streams.make(2)
     players = [_Player.seat(name, p, env, streams, delay, drop) for name, p in policies.items()]
+    most = _chunk_rounds(env)
     for first, length in zip(np.cumsum([0, *plan[:-1]]).tolist(), plan, strict=True):
         for player in players:
             player.tallies.append(Tally())
-        for start, n in _chunks(first, length, _chunk_rounds(env)):
+        for start, n in _chunks(first, length, most):
             requests = env.requests(n, ask, start)
             noise = env.noise(requests, disturb)
             worth = Worth(env.best(requests), env.baseline(requests))
@@ -191,9 +187,7 @@ def _chunk_rounds(env: Environment) -> int:
 def _common_alpha(policies: Mapping[str, Policy]) -> float:
     found = {name: p.alpha for name, p in policies.items() if hasattr(p, "alpha")}
     if len(set(found.values())) > 1:
-        raise SettingError(
-            f"The policies risk different shares ({found}); give the alpha to count violations by."
-        )
+        raise SettingError(f"The policies' alphas differ ({found}); give the alpha to count violations by.")
     return next(iter(found.values()), DEFAULT_ALPHA)
 
 
@@ -201,6 +195,4 @@ def _check_plan(plan: list[int], delay: int, drop: float) -> None:
     if not plan or min(plan) < 1:
         raise SettingError(f"The epochs' lengths are {plan}; give at least one epoch of at least one round.")
     if delay < 0 or not 0.0 <= drop <= 1.0:
-        raise SettingError(
-            f"delay={delay!r} must not be negative and drop={drop!r} must lie between 0 and 1."
-        )
+        raise SettingError(f"delay={delay!r} must be at least 0, and drop={drop!r} from 0 to 1.")

@@ -1,4 +1,4 @@
-"""Wrappers around a policy that keep the interaction loop bare: timing, and rewards that come late or never."""
+"""Wrappers that keep the interaction loop bare: a clock, and rewards that come late or never."""
 
 from __future__ import annotations
 
