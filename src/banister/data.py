@@ -7,6 +7,7 @@ type, C-contiguous and sorted by task, so that inner kernels can assume clean in
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -185,10 +186,8 @@ def _factorize(values: NDArray[Any]) -> tuple[Int, NDArray[Any]]:
         names, codes = np.unique(values, return_inverse=True)
         return codes.astype(np.int64, copy=False), names
     seen = list(dict.fromkeys(values.tolist()))
-    try:
+    with suppress(TypeError):  # labels of mixed kinds stay in order of appearance
         seen.sort()
-    except TypeError:
-        pass  # labels of mixed kinds stay in order of appearance
     return _lookup(values, {v: i for i, v in enumerate(seen)}), object_array(seen)
 
 
@@ -197,6 +196,13 @@ def object_array(items: Sequence[Any]) -> NDArray[Any]:
     array = np.empty(len(items), dtype=object)
     array[:] = items
     return array
+
+
+def joined_labels(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+    """Both lists of labels in one array, each label as it was (1 and "1" stay two labels)."""
+    if first.dtype.kind == second.dtype.kind:
+        return np.concatenate([first, second])
+    return object_array([*first.tolist(), *second.tolist()])
 
 
 def _label_array(value: Any, name: str) -> NDArray[Any]:
@@ -255,7 +261,7 @@ def _check_finite(array: Float, name: str, columns: list[str] | None) -> None:
             if array.ndim == 2:
                 column = int(bad[0][1])
                 where += f", column {columns[column]!r}" if columns else f", column {column}"
-            value = array[tuple([start + int(bad[0][0]), *bad[0][1:]])]
+            value = array[(start + int(bad[0][0]), *bad[0][1:])]
             raise NonFiniteError(
                 f"{name} has {value} at {where}; remove or impute such values (a number that overflows "
                 f"{array.dtype} counts as infinite)."

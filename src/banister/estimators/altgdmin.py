@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from banister.data import Float, Int, TaskData, as_matrix
+from banister.data import Float, Int, TaskData, as_matrix, joined_labels
 from banister.errors import ConvergenceWarning, InputError, NotFittedError, SettingError
 from banister.estimators import rank as ranks
 from banister.estimators._passes import Passes
@@ -247,12 +247,11 @@ class AltGDmin(MultiTaskRegressor):
         moments = Moments.of(data, within)
         noise = self.noise_std_**2
         W, cov = (self._effects or _flat_prior(moments, noise)).update(moments)
-        cross = np.stack([self._whitening.A.T @ (X.T @ (X @ within)) for X, _ in data])
+        cross = np.stack([X.T @ (X @ within) for X, _ in data])
         self._covariance = covariance.extended(W, cov, cross @ (cov / noise))
         self._counts = np.concatenate([self._counts, data.counts])
         self.W_ = np.hstack([self.W_, self.B_.T @ within @ W.T])
-        labels = [*self.tasks_.tolist(), *data.labels.tolist()]
-        self.tasks_ = np.array(labels, dtype=np.result_type(self.tasks_, data.labels))
+        self.tasks_ = joined_labels(self.tasks_, data.labels)
         self._set_theta()
 
     def _predict(self, X: Float, codes: Int) -> Float:

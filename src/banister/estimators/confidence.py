@@ -14,6 +14,7 @@ what the task's own rows leave open within the span, and what all rows together 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -25,19 +26,17 @@ _CHUNK = 2_000_000  # numbers held at a time
 
 @dataclass(frozen=True, eq=False)
 class LowRankCovariance:
-    """Covariance of every `θ̂_t`, kept as a shared `S⁻¹` and per-task factors.
+    """Covariance of every `θ̂_t`, kept as a shared `S⁻¹` and per-task factors, in the data's coordinates.
 
     Attributes:
-        A: whitening, raw to whitened: x̃ = A'x; (d, d).
-        B: orthonormal basis in whitened coordinates, (d, r).
+        N: A B, the basis in which the coefficients stand, (d, r).
         W: (T, r).
         own: (T, r, r) covariance of `ŵ_t` given B: s_t² M_t, or the posterior's under shrinkage.
-        pull: (T, d, r) G_t B M_t: how an error of B moves `ŵ_t`.
-        shared: (r, d, r, d) S⁻¹.
+        pull: (T, d, r) X_t'X_t N M_t: how an error of B moves `ŵ_t`.
+        shared: (r, d, r, d) A S⁻¹ A'.
     """
 
-    A: Float
-    B: Float
+    N: Float
     W: Float
     own: Float
     pull: Float
@@ -59,22 +58,17 @@ class LowRankCovariance:
         `posterior` are the means and covariances of the coefficients under shrinkage; without it the
         coefficients are least squares.
         """
-        T, r = W.shape
         S, gram, cross = _information(data, A, B, W, 1.0 / noise)
         inverse = _pinned_inverse(S, B)
-        if posterior is None:
-            own = noise[:, None, None] * np.linalg.inv(_regular(gram))
-            means = W
-        else:
-            means, own = posterior
-        pull = cross @ (own / noise[:, None, None])
-        return cls(A, B, means, own, pull, inverse)
+        means, own = posterior or (W, noise[:, None, None] * np.linalg.inv(_regular(gram)))
+        shared = np.einsum("ij,ajbk,lk->aibl", A, inverse, A, optimize=True)
+        pull = np.linalg.solve(A.T, cross @ (own / noise[:, None, None]))
+        return cls(A @ B, means, own, pull, shared)
 
     def extended(self, W: Float, own: Float, pull: Float) -> LowRankCovariance:
-        """With more tasks in the same representation."""
+        """With more tasks in the same representation; their factors as the attributes say."""
         return LowRankCovariance(
-            self.A,
-            self.B,
+            self.N,
             np.vstack([self.W, W]),
             np.concatenate([self.own, own]),
             np.concatenate([self.pull, pull]),
@@ -86,29 +80,29 @@ class LowRankCovariance:
         out = np.empty(len(X))
         order = np.argsort(codes, kind="stable")
         bounds = np.flatnonzero(np.diff(codes[order], prepend=-1, append=-1))
-        for lo, hi in zip(bounds[:-1], bounds[1:], strict=True):
+        for lo, hi in pairwise(bounds):
             rows = order[lo:hi]
             out[rows] = self._task_variance(X[rows], int(codes[rows[0]]))
         return out
 
     def _task_variance(self, X: Float, t: int) -> Float:
-        white = X @ self.A
-        beta = white @ self.B
-        a = white - beta @ self.pull[t].T
+        beta = X @ self.N
+        a = X - beta @ self.pull[t].T
         inner = np.einsum("mi,ij,mj->m", beta, self.own[t], beta)
         return inner + np.einsum("mi,mi->m", a @ self._spread(t), a)
 
     def _spread(self, t: int) -> Float:
         """Σ_ab w_a w_b S⁻¹_ab, (d, d)."""
-        d, r = self.B.shape
+        d, r = self.N.shape
         half = self.W[t] @ self.shared.reshape(r, d * r * d)
         return np.einsum("ibj,b->ij", half.reshape(d, r, d), self.W[t])
 
     def of_task(self, t: int) -> Float:
-        """The covariance of `θ̂_t` in the data's coordinates, (d, d)."""
-        lift = self.A - (self.A @ self.B) @ self.pull[t].T  # x̃ → a, from raw x
-        within = self.A @ self.B
-        return lift @ self._spread(t) @ lift.T + within @ self.own[t] @ within.T
+        """The covariance of `θ̂_t`, (d, d): L spread L' + N own N' with L = I − N pull'."""
+        spread, pull = self._spread(t), self.pull[t]
+        side = (spread @ pull) @ self.N.T
+        middle = pull.T @ spread @ pull + self.own[t]
+        return spread - side - side.T + self.N @ middle @ self.N.T
 
 
 def _information(
