@@ -19,6 +19,7 @@ _HOME = {
     "TraceNorm": "banister.estimators.trace_norm",
     "MethodOfMoments": "banister.estimators.moments",
     "TaskRidge": "banister.estimators.ridge",
+    "MovieLens": "banister.environments.movielens",
     "Requests": "banister.contract",
     "Choices": "banister.contract",
     "Outcomes": "banister.contract",
