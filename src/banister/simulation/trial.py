@@ -15,12 +15,12 @@ from banister.simulation.metrics import Tally, Worth
 from banister.simulation.result import Result
 from banister.simulation.wrappers import Late, Timed
 
-CHUNK_BYTES = 64 * 2**20  # actions held at once, so that memory does not grow with the rounds
+CHUNK_BYTES = 32 * 2**20  # actions held at once, so that memory does not grow with the rounds
 DEFAULT_ALPHA = 0.2
 
 
 def interact(env: Environment, policy: Timed, requests: Requests, noise: Float) -> tuple[Float, Float]:
-    """The interaction loop; returns what was chosen's expected rewards (m,), and which were certified (m,)."""
+    """The interaction loop; returns the choices' expected rewards (m,), and which were certified (m,)."""
     expected, certified = np.empty(len(requests)), np.empty(len(requests))
     for rows in _blocks(requests.round, policy):
         asked = requests[rows]
