@@ -14,7 +14,7 @@ import banister as bn
 from banister.contract import Choices, Environment
 from banister.environments import factors as factors_module
 from banister.environments.completion import fill_knn, fill_zero
-from banister.environments.factors import balance, factors_of, groups_of, side_of
+from banister.environments.factors import Recipe, balance, factors_of, groups_of, side_of
 from banister.environments.movielens import MovieLens, draw_distinct
 from banister.environments.ratings import Ratings, find_ratings, read_ratings
 from banister.environments.sources import MOVIELENS_100K
@@ -116,9 +116,13 @@ def test_knn_predicts_better_than_the_mean() -> None:
 # factors and their cache
 
 
+def recipe(**changes: Any) -> Recipe:
+    return Recipe(**{"dim": 4, "fill": "zero", "scaling": "solver", "seed": 0, **changes})
+
+
 def test_factors_reconstruct_the_filled_matrix(tmp_path: Path) -> None:
     ratings = low_rank_ratings()
-    found = factors_of(ratings, dim=16, fill="knn", seed=0, cache=tmp_path)
+    found = factors_of(ratings, recipe(dim=16, fill="knn"), tmp_path)
     filled = fill_knn(ratings.matrix(), low=0.2)
     assert found.users.shape == (60, 4)
     assert found.movies.shape == (4, 50)
@@ -141,6 +145,13 @@ def test_balance_keeps_the_product_and_evens_the_scales() -> None:
     assert np.all(np.isfinite(h))
 
 
+def test_balanced_factors_reconstruct_the_same_ratings() -> None:
+    ratings = low_rank_ratings()
+    plain, even = (factors_of(ratings, recipe(dim=9, scaling=s), None) for s in ("solver", "balanced"))
+    np.testing.assert_allclose(even.users @ even.movies, plain.users @ plain.movies, atol=1e-12)
+    np.testing.assert_allclose((even.users**2).mean(axis=0), (even.movies**2).mean(axis=1))
+
+
 @pytest.mark.parametrize("dim", [0, -4, 2, 99, 101, 10.0, "100", None])
 def test_dim_must_be_a_square(dim: Any) -> None:
     with pytest.raises(SettingError, match="perfect square"):
@@ -154,8 +165,8 @@ def test_dim_error_names_the_nearest_squares() -> None:
 
 def test_groups_cover_every_movie_once(tmp_path: Path) -> None:
     ratings = low_rank_ratings()
-    found = factors_of(ratings, dim=4, fill="zero", seed=0, cache=tmp_path)
-    groups = groups_of(ratings, found, tasks=6, fill="zero", seed=0, cache=tmp_path)
+    found = factors_of(ratings, recipe(), tmp_path)
+    groups = groups_of(ratings, found, recipe(), tasks=6, cache=tmp_path)
     assert sorted(np.concatenate(groups).tolist()) == list(range(50))
     centres = np.array([found.movies[:, group].mean(axis=1) for group in groups])
     distance = np.linalg.norm(found.movies.T[:, None] - centres, axis=2)
@@ -191,8 +202,8 @@ def test_factors_are_computed_once_per_file_and_settings(
     original = factors_module._factorise
     monkeypatch.setattr(factors_module, "_factorise", lambda *a: calls.append(a[1:]) or original(*a))
     ratings, other = low_rank_ratings(), low_rank_ratings(share=0.5)
-    first = factors_of(ratings, dim=4, fill="zero", seed=0, cache=tmp_path)
-    again = factors_of(ratings, dim=4, fill="zero", seed=0, cache=tmp_path)
+    first = factors_of(ratings, recipe(), tmp_path)
+    again = factors_of(ratings, recipe(), tmp_path)
     np.testing.assert_array_equal(first.users, again.users)
     assert (first.error, first.iterations, first.converged) == (
         again.error,
@@ -200,10 +211,10 @@ def test_factors_are_computed_once_per_file_and_settings(
         again.converged,
     )
     assert len(calls) == 1
-    for changed in ({"dim": 9}, {"fill": "knn"}, {"seed": 1}):
-        factors_of(ratings, **{"dim": 4, "fill": "zero", "seed": 0, **changed}, cache=tmp_path)
-    factors_of(other, dim=4, fill="zero", seed=0, cache=tmp_path)
-    assert len(calls) == 5
+    for changed in ({"dim": 9}, {"fill": "knn"}, {"seed": 1}, {"scaling": "balanced"}):
+        factors_of(ratings, recipe(**changed), tmp_path)
+    factors_of(other, recipe(), tmp_path)
+    assert len(calls) == 6
 
 
 @settings(max_examples=40)
@@ -366,6 +377,7 @@ def test_noise_has_its_standard_deviation() -> None:
     ("changes", "words"),
     [
         ({"fill": "mean"}, "fill must be one of 'knn', 'zero'"),
+        ({"scaling": "unit"}, "scaling must be one of 'solver', 'balanced'"),
         ({"actions": 0}, "actions must be at least 1"),
         ({"baseline_rank": 6}, "baseline_rank=6 must lie between 1 and the 5 actions"),
         ({"baseline_rank": 0}, "baseline_rank=0"),

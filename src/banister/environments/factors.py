@@ -9,21 +9,41 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from banister.data import Float, Int
-from banister.environments.completion import FILLS, NEIGHBOURS, fill_knn, fill_zero
+from banister.environments.completion import FILLS, fill_knn, fill_zero
 from banister.environments.ratings import Ratings
 from banister.environments.storage import Arrays, cached_arrays
 from banister.errors import SettingError
 
+SCALINGS = ("solver", "balanced")
+
 _VERSION = 1  # raise when the same settings would give other numbers
 _NMF_ITERATIONS = 500  # twice as many lower the error on MovieLens-100K by less than 0.001
 _KMEANS_STARTS = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How factors are made; see `MovieLens` for the meaning of each field."""
+
+    dim: int
+    fill: str
+    scaling: str
+    seed: int
+
+    def __post_init__(self) -> None:
+        side_of(self.dim)
+        for name, known in (("fill", FILLS), ("scaling", SCALINGS)):
+            value = getattr(self, name)
+            if value not in known:
+                raise SettingError(f"{name} must be one of {', '.join(map(repr, known))}, not {value!r}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,18 +67,16 @@ class Factors:
     converged: bool
 
 
-def factors_of(ratings: Ratings, *, dim: int, fill: str, seed: int, cache: Path | None) -> Factors:
-    """The factors of a rating file for features of dimension `dim`, from the cache where they are kept."""
-    side = side_of(dim)
-    if fill not in FILLS:
-        raise SettingError(f"fill must be one of {', '.join(map(repr, FILLS))}, not {fill!r}.")
+def factors_of(ratings: Ratings, recipe: Recipe, cache: Path | None) -> Factors:
+    """The factors of a rating file, from the cache where they are kept (`cache=None`: nowhere)."""
+    side = side_of(recipe.dim)
     if side > min(ratings.n_users, ratings.n_items):
         raise SettingError(
-            f"dim={dim} needs {side} factors, more than {ratings.n_users} users and {ratings.n_items} movies "
-            "have; lower dim."
+            f"dim={recipe.dim} needs {side} factors, more than {ratings.n_users} users and "
+            f"{ratings.n_items} movies have; lower dim."
         )
-    settings = _factor_settings(ratings, dim, fill, seed)
-    arrays = cached_arrays(cache, "factors", settings, lambda: _factorise(ratings, side, fill, seed))
+    settings = _settings(ratings, recipe)
+    arrays = cached_arrays(cache, "factors", settings, lambda: _factorise(ratings, recipe))
     return Factors(
         arrays["users"],
         arrays["movies"],
@@ -70,17 +88,17 @@ def factors_of(ratings: Ratings, *, dim: int, fill: str, seed: int, cache: Path 
 
 
 def groups_of(
-    ratings: Ratings, factors: Factors, *, tasks: int, fill: str, seed: int, cache: Path | None
+    ratings: Ratings, factors: Factors, recipe: Recipe, *, tasks: int, cache: Path | None
 ) -> list[Int]:
     """The movies of each task, by k-means on the columns of H; from the cache where they are kept."""
     n_movies = factors.movies.shape[1]
     if not 1 <= tasks <= n_movies:
         raise SettingError(f"tasks must lie between 1 and the {n_movies} movies there are, not {tasks!r}.")
-    settings = {**_factor_settings(ratings, factors.movies.shape[0] ** 2, fill, seed), "tasks": tasks}
-    labels = cached_arrays(cache, "groups", settings, lambda: _cluster(factors.movies, tasks, seed))["labels"]
-    groups = [np.flatnonzero(labels == task) for task in range(tasks)]
-    if not all(len(group) for group in groups):
-        found = sum(len(group) > 0 for group in groups)
+    settings = {**_settings(ratings, recipe), "tasks": int(tasks)}
+    kept = cached_arrays(cache, "groups", settings, lambda: _cluster(factors.movies, tasks, recipe.seed))
+    groups = [np.flatnonzero(kept["labels"] == task) for task in range(tasks)]
+    found = sum(len(group) > 0 for group in groups)
+    if found < tasks:
         raise SettingError(f"The movies form only {found} distinct groups; lower tasks={tasks} to that.")
     return groups
 
@@ -102,28 +120,25 @@ def side_of(dim: int) -> int:
     return side
 
 
-def _factor_settings(ratings: Ratings, dim: int, fill: str, seed: int) -> dict[str, Any]:
-    return {
-        "version": _VERSION,
-        "file": ratings.digest,
-        "dim": int(dim),
-        "fill": fill,
-        "neighbours": NEIGHBOURS,
-        "seed": int(seed),
-    }
+def _settings(ratings: Ratings, recipe: Recipe) -> dict[str, Any]:
+    """All that the factors depend on; another scikit-learn may find others."""
+    library = version("scikit-learn")
+    return {"version": _VERSION, "library": library, "file": ratings.digest, **asdict(recipe)}
 
 
-def _factorise(ratings: Ratings, side: int, fill: str, seed: int) -> Arrays:
+def _factorise(ratings: Ratings, recipe: Recipe) -> Arrays:
     from sklearn.decomposition import NMF
 
-    matrix = ratings.matrix()
+    matrix, side = ratings.matrix(), side_of(recipe.dim)
     low = ratings.scale[0] / ratings.scale[-1]
-    filled = fill_zero(matrix) if fill == "zero" else fill_knn(matrix, low=low)
-    model = NMF(n_components=side, init="nndsvda", max_iter=_NMF_ITERATIONS, random_state=seed)
+    filled = fill_zero(matrix) if recipe.fill == "zero" else fill_knn(matrix, low=low)
+    model = NMF(n_components=side, init="nndsvda", max_iter=_NMF_ITERATIONS, random_state=recipe.seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # scikit-learn's note on convergence is kept as `converged`
         U = model.fit_transform(filled)
-    U, H = balance(U, model.components_)
+    H = model.components_
+    if recipe.scaling == "balanced":
+        U, H = balance(U, H)
     return {
         "users": U,
         "movies": H,
@@ -138,8 +153,9 @@ def balance(U: Float, H: Float) -> tuple[Float, Float]:
     """Give each factor the same root mean square in U as in H; the product stays as it is.
 
     `U D` and `D⁻¹ H` reconstruct the same ratings for any positive diagonal D, and the solver returns an
-    arbitrary one (rows of H differ by a factor of ten). It would decide which factors k-means looks at and
-    how uneven the features `vec(u h')` are, so it is fixed here.
+    arbitrary one: rows of H differ by a factor of ten. It decides which factors k-means looks at and how
+    uneven the features `vec(u h')` are. On MovieLens-100K with gaps predicted, singular values of the
+    baseline's features span 2e4 as the solver leaves them and 1e3 balanced.
     """
     u, h = np.sqrt((U**2).mean(axis=0)), np.sqrt((H**2).mean(axis=1))
     used = (u > 0) & (h > 0)

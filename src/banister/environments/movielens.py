@@ -12,7 +12,7 @@ import numpy as np
 from banister.contract import Requests
 from banister.data import Float, Int
 from banister.environments.base import LinearEnvironment
-from banister.environments.factors import Factors, factors_of, groups_of, side_of
+from banister.environments.factors import Factors, Recipe, factors_of, groups_of, side_of
 from banister.environments.ratings import Ratings, find_ratings, read_ratings, source_for
 from banister.environments.sources import Source
 from banister.environments.storage import cache_folder
@@ -28,8 +28,8 @@ class MovieLens(LinearEnvironment):
     asked by a user drawn at random from all and offers K different movies drawn at random from its group.
     An action is `vec(u_i h_j')` and `θ_t = vec(I)` for every task, so the rank is 1 and the expected reward
     is `u_i·h_j`: the reconstructed rating, with five stars at 1. The reconstruction is never negative. It is
-    not cut at 1, since rewards must stay linear: on MovieLens-100K one pair in a thousand exceeds 1, by at
-    most 0.4 (gaps predicted) or 0.9 (gaps at zero).
+    not cut at 1, since rewards must stay linear: on MovieLens-100K one pair in a thousand exceeds 1; the
+    largest is 1.5 (gaps predicted) or 2.0 (gaps at zero) for d up to 144.
 
     A group of fewer than K movies offers movies drawn with replacement, so some actions are then equal. On
     MovieLens-100K with up to 10 tasks no group is that small.
@@ -45,6 +45,8 @@ class MovieLens(LinearEnvironment):
         data: `movielens-100k`, `movielens-latest-small` or a `Source`; by default what `path` holds.
         ratings: ratings in memory, instead of a file.
         fill: "knn" predicts the gaps by collaborative filtering, as the paper; "zero" leaves them at 0.
+        scaling: "solver" takes U and H as scikit-learn returns them; "balanced" gives each factor the same
+            size in both. The ratings are the same, but features and groups are not: see `balance`.
         actions: K.
         baseline_rank: the policy in place recommends the movie that is this good: 1 the best, 5 the fifth.
         noise_std: standard deviation of the reward noise (the paper's variance is 1e-6).
@@ -68,6 +70,7 @@ class MovieLens(LinearEnvironment):
     data: str | Source | None = None
     ratings: Ratings | None = field(default=None, repr=False)
     fill: Literal["knn", "zero"] = "knn"
+    scaling: Literal["solver", "balanced"] = "solver"
     actions: int = 10
     baseline_rank: int = 5
     noise_std: float = 1e-3
@@ -80,11 +83,10 @@ class MovieLens(LinearEnvironment):
         super().__init__()
         self._check_settings()
         ratings = self.ratings if self.ratings is not None else _read(self.data, self.path)
+        recipe = Recipe(dim=self.dim, fill=self.fill, scaling=self.scaling, seed=self.seed)
         cache = _folder(self.cache)
-        self.factors = factors_of(ratings, dim=self.dim, fill=self.fill, seed=self.seed, cache=cache)
-        self.groups = groups_of(
-            ratings, self.factors, tasks=self.tasks, fill=self.fill, seed=self.seed, cache=cache
-        )
+        self.factors = factors_of(ratings, recipe, cache)
+        self.groups = groups_of(ratings, self.factors, recipe, tasks=self.tasks, cache=cache)
         self._movies = np.ascontiguousarray(self.factors.movies.T)[np.concatenate(self.groups)]
         self._sizes = np.array([len(group) for group in self.groups])
         self._starts = np.cumsum(self._sizes) - self._sizes
