@@ -145,12 +145,13 @@ def estimate_norm_bound(requests: Requests, *, delta: float = 0.01) -> Float:
     """A cautious guess at `‖θ_t‖` from the baseline rewards reported in requests, shape (tasks seen,).
 
     It is an estimate, not a bound from the data alone, which no rewards can give. It assumes that actions
-    are near Gaussian with one covariance and that rounds are independent, and then errs upwards:
+    are near Gaussian with one covariance, and then errs upwards:
 
     * Of K Gaussian actions the baseline is an unknown order statistic. Its reward's mean square is least for
       the median, above `π / (2K + π − 2)` times `θ'Cθ` (0.149 for K = 10, where the fifth best has 0.166).
     * `‖θ‖² ≤ θ'Cθ / λ_min(C)`, C the covariance of the actions on offer.
-    * A mean square over n rounds may come out low: it is divided by the χ²_n quantile at δ over the tasks.
+    * A mean square over n baselines may come out low: it is taken at the χ²_n quantile of δ over the tasks.
+      The same baseline met twice counts once, so fixed action sets teach little and the bound stays high.
 
     Tasks without a known baseline reward, and all tasks while there are too few actions to know C, get ∞,
     which turns exploration off.
@@ -158,13 +159,17 @@ def estimate_norm_bound(requests: Requests, *, delta: float = 0.01) -> Float:
     n_tasks = int(requests.task.max(initial=-1)) + 1
     known = ~np.isnan(requests.baseline_reward)
     task, reward = requests.task[known], requests.baseline_reward[known]
-    n = np.bincount(task, minlength=n_tasks)
+    rows = np.bincount(task, minlength=n_tasks)
     total = np.bincount(task, weights=reward**2, minlength=n_tasks)
+    # Rows with equal sums of features are taken for one baseline; a mistake errs upwards.
+    pairs = np.unique(np.stack([task, requests.baseline_features()[known].sum(axis=1)]), axis=1)
+    n = np.bincount(pairs[0].astype(np.int64), minlength=n_tasks)
     chi2 = 2.0 * gammaincinv(np.maximum(n, 1) / 2.0, delta / max(n_tasks, 1))
     n_actions = requests.actions.shape[1]
     least = np.pi / (2 * n_actions + np.pi - 2) * _least_variance(requests.actions)
     bound = np.full(n_tasks, np.inf)
-    np.divide(total, chi2 * least, out=bound, where=(n > 0) & (chi2 * least > 0))
+    scale = rows * chi2 * least
+    np.divide(total * n, scale, out=bound, where=scale > 0)
     norms: Float = np.sqrt(bound)
     return norms
 
