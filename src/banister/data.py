@@ -121,6 +121,13 @@ class TaskData:
     def __iter__(self) -> Iterator[tuple[Float, Float]]:
         return (self.rows_of(t) for t in range(self.n_tasks))
 
+    def fitted(self, theta: Float) -> Float:
+        """x_i'θ_t of every row for parameters (d, T), shape (N,)."""
+        out = np.empty(self.n_rows)
+        for t, (X, _) in enumerate(self):
+            np.dot(X, theta[:, t], out=out[self.offsets[t] : self.offsets[t + 1]])
+        return out
+
     def replace_y(self, y: Float) -> TaskData:
         """The same design with other rewards (sorted as `X` is)."""
         return TaskData(self.X, np.ascontiguousarray(y), self.offsets, self.labels)
@@ -181,11 +188,18 @@ def _lookup(values: NDArray[Any], place: dict[Hashable, int]) -> Int:
         ) from None
 
 
+def _hashable(values: NDArray[Any]) -> dict[Any, None]:
+    try:
+        return dict.fromkeys(values.tolist())
+    except TypeError as reason:
+        raise InputError(f"Task labels must be hashable, such as text or numbers ({reason}).") from None
+
+
 def _factorize(values: NDArray[Any]) -> tuple[Int, NDArray[Any]]:
     if values.dtype != object:
         names, codes = np.unique(values, return_inverse=True)
         return codes.astype(np.int64, copy=False), names
-    seen = list(dict.fromkeys(values.tolist()))
+    seen = list(_hashable(values))
     with suppress(TypeError):  # labels of mixed kinds stay in order of appearance
         seen.sort()
     return _lookup(values, {v: i for i, v in enumerate(seen)}), object_array(seen)
@@ -206,31 +220,43 @@ def joined_labels(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
 
 
 def _label_array(value: Any, name: str) -> NDArray[Any]:
-    if isinstance(value, (list, tuple)) and any(isinstance(v, tuple) for v in value):
-        array = object_array(list(value))
-    else:
-        array = np.asarray(value)
+    array = _from_sequence(value) if isinstance(value, (list, tuple)) else np.asarray(value)
     if array.ndim != 1:
         raise ShapeError(f"{name} must be one label per row; its shape is {array.shape}.")
-    if isinstance(value, (list, tuple)) and array.dtype.kind in "US" and not _all_text(value):
-        array = object_array(list(value))  # numpy would have turned 1 and "1" into one label
     missing = _missing_label(array)
     if missing is not None:
         raise InputError(f"{name} has no label (NaN or None) at row {missing}; every row needs a task.")
     return array
 
 
-def _all_text(value: Sequence[Any]) -> bool:
-    return all(isinstance(v, (str, bytes)) for v in value)
+def _from_sequence(value: Sequence[Any]) -> NDArray[Any]:
+    """Labels of one simple kind as a typed array, others as the objects they are.
+
+    numpy alone would turn 1 and "1" into one label, and a list of tuples into a matrix.
+    """
+    kinds = {type(v) for v in value}
+    simple = len(kinds) == 1 and issubclass(next(iter(kinds)), (str, bool, int, float, np.generic))
+    return np.asarray(value) if simple else object_array(list(value))
 
 
 def _missing_label(array: NDArray[Any]) -> int | None:
     if array.dtype.kind == "f":
         bad = np.flatnonzero(np.isnan(array))
         return int(bad[0]) if len(bad) else None
+    if array.dtype.kind == "M":
+        bad = np.flatnonzero(np.isnat(array))
+        return int(bad[0]) if len(bad) else None
     if array.dtype == object:
-        return next((i for i, v in enumerate(array.tolist()) if v is None or v != v), None)
+        return next((i for i, v in enumerate(array.tolist()) if _is_missing(v)), None)
     return None
+
+
+def _is_missing(value: Any) -> bool:
+    """None, NaN, and pandas' NA, which has no truth value."""
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ValueError):
+        return True
 
 
 def _as_float(value: ArrayLike, name: str, dtype: Any) -> Float:
@@ -240,6 +266,8 @@ def _as_float(value: ArrayLike, name: str, dtype: Any) -> Float:
         raw = np.asarray(value)
         if raw.dtype.kind not in "fiubO":
             raise TypeError(f"values of type {raw.dtype}")
+        if raw.dtype == object and any(isinstance(v, str) for v in raw.flat):
+            raise TypeError("text")
         with np.errstate(over="ignore"):
             return np.ascontiguousarray(raw, dtype=dtype)
     except OverflowError:
@@ -252,7 +280,7 @@ def _as_float(value: ArrayLike, name: str, dtype: Any) -> Float:
 
 def _check_finite(array: Float, name: str, columns: list[str] | None) -> None:
     with np.errstate(all="ignore"):
-        if np.isfinite(array.sum()):
+        if np.isfinite(np.vdot(array, array)):  # one read, and squares that overflow are found too
             return
     for start in range(0, len(array), _CHUNK):
         bad = np.argwhere(~np.isfinite(array[start : start + _CHUNK]))
@@ -261,11 +289,14 @@ def _check_finite(array: Float, name: str, columns: list[str] | None) -> None:
             if array.ndim == 2:
                 column = int(bad[0][1])
                 where += f", column {columns[column]!r}" if columns else f", column {column}"
-            value = array[(start + int(bad[0][0]), *bad[0][1:])]
             raise NonFiniteError(
-                f"{name} has {value} at {where}; remove or impute such values (a number that overflows "
-                f"{array.dtype} counts as infinite)."
+                f"{name} has {array[start:][tuple(bad[0])]} at {where}; remove or impute such values (a "
+                f"number that overflows {array.dtype} counts as infinite)."
             )
+    raise NonFiniteError(
+        f"{name} has values up to {float(np.abs(array).max()):.3g}, too large to square in {array.dtype}; "
+        "rescale it."
+    )
 
 
 def _column_names(value: Any) -> list[str] | None:

@@ -30,7 +30,7 @@ def _fetch(F, d, i):  # type: ignore[no-untyped-def]
     """Ask for row i + _AHEAD of the flat data."""
     start = min((i + _AHEAD) * d, F.shape[0] - d)
     for p in range(start, start + d, 8):
-        prefetch(F, p)
+        prefetch(F, p)  # type: ignore[call-arg]
 
 
 @_jit
@@ -115,15 +115,11 @@ def dot(a, b):  # type: ignore[no-untyped-def]
 
 @_jit
 def invert_gram(M, ridge, Minv, L):  # type: ignore[no-untyped-def]
-    """Minv = (M + ridge I)^-1 by Cholesky; a ridge of at least 1e-13 of the trace keeps few rows defined.
+    """Minv = (M + ridge I)^-1 by Cholesky, for M ≥ 0 given by its lower triangle.
 
-    For a task with fewer rows than the rank this is the minimum-norm least-squares rule in the limit.
+    Pivots cannot fall below the ridge but for rounding, so they are held there.
     """
     r = M.shape[0]
-    trace = 0.0
-    for a in range(r):
-        trace += M[a, a]
-    ridge += 1e-13 * trace if trace > 0.0 else 1.0
     for a in range(r):
         for b in range(a + 1):
             s = M[a, b] + (ridge if a == b else 0.0)
@@ -148,15 +144,38 @@ def invert_gram(M, ridge, Minv, L):  # type: ignore[no-untyped-def]
 
 @_jit
 def _solve_task(z, y, ridge, Minv, w, M, L, h):  # type: ignore[no-untyped-def]
-    """w = argmin ‖y − z'w‖² + ridge ‖w‖², and Minv = (z z' + ridge I)^-1."""
+    """w = argmin ‖y − z'w‖² + ridge ‖w‖², and Minv = (z z' + ridge I)^-1.
+
+    A ridge of at least 1e-13 of the trace defines the answer for a task with fewer rows than the rank: nearly
+    the minimum-norm one. One step of refinement removes what that ridge did to the others.
+    """
     r = z.shape[0]
+    trace = 0.0
     for a in range(r):
         h[a] = dot(z[a], y)
         for b in range(a + 1):
             M[a, b] = dot(z[a], z[b])
-    invert_gram(M, ridge, Minv, L)
+        trace += M[a, a]
+    invert_gram(M, ridge + (1e-13 * trace if trace > 0.0 else 1.0), Minv, L)
     for a in range(r):
         w[a] = dot(Minv[a], h)
+    for a in range(r):
+        s = h[a] - ridge * w[a]
+        for b in range(r):
+            s -= (M[a, b] if b <= a else M[b, a]) * w[b]
+        L[0, a] = s  # scratch from here on
+    for a in range(r):
+        w[a] += dot(Minv[a], L[0])
+
+
+@_jit
+def _residual(y, z, w, e):  # type: ignore[no-untyped-def]
+    """e = y − z'w."""
+    e[:] = y
+    for a in range(z.shape[0]):
+        wa, za = e.dtype.type(w[a]), z[a]
+        for i in range(e.shape[0]):
+            e[i] -= wa * za[i]
 
 
 @_jit
@@ -185,11 +204,7 @@ def value_and_gradient(X, y, offsets, weight, ridge, Bt, first, last, W, Z, Minv
         times_matrix(X, lo, hi, Bt, z)
         w, e = W[t], residual[: hi - lo]
         _solve_task(z, y[lo:hi], ridge, Minv[t], w, M, L, h)
-        e[:] = y[lo:hi]
-        for a in range(r):
-            wa, za = X.dtype.type(w[a]), z[a]
-            for i in range(hi - lo):
-                e[i] -= wa * za[i]
+        _residual(y[lo:hi], z, w, e)
         value += weight[t] * (dot(e, e) + ridge * dot(w, w))
         transpose_times(X, lo, hi, e, v)
         for a in range(r):
@@ -232,3 +247,63 @@ def correlations(X, y, offsets, first, last, H):  # type: ignore[no-untyped-def]
     """H[t] = X_t' y_t for tasks first..last, shape (T, d)."""
     for t in range(first, last):
         transpose_times(X, offsets[t], offsets[t + 1], y[offsets[t] : offsets[t + 1]], H[t])
+
+
+@_jit
+def moments(X, y, offsets, Bt, first, last, gram, cross, W, rss):  # type: ignore[no-untyped-def]
+    """Small statistics of tasks first..last within the span of B, Z_t = X_t B.
+
+    Writes `gram` (T, r, r) = Z_t'Z_t, `cross` (T, r) = Z_t'y_t, the least-squares `W` (T, r) and `rss` (T,).
+    """
+    r = Bt.shape[0]
+    longest = _longest(offsets, first, last)
+    Z, residual = np.empty(r * longest, X.dtype), np.empty(longest, X.dtype)
+    Minv, L = np.empty((r, r)), np.zeros((r, r))
+    for t in range(first, last):
+        lo, hi = offsets[t], offsets[t + 1]
+        z, e = Z[: r * (hi - lo)].reshape((r, hi - lo)), residual[: hi - lo]
+        times_matrix(X, lo, hi, Bt, z)
+        _solve_task(z, y[lo:hi], 0.0, Minv, W[t], gram[t], L, cross[t])
+        for a in range(r):
+            for b in range(a):
+                gram[t, b, a] = gram[t, a, b]
+        _residual(y[lo:hi], z, W[t], e)
+        rss[t] = dot(e, e)
+
+
+@_jit
+def posteriors(gram, gap, root, noise, mean, W, P):  # type: ignore[no-untyped-def]
+    """Normal posteriors of w_t ~ N(mean, F F') given tasks' moments, F = `root`; no inverse of F F' is taken.
+
+    P_t = F (F' gram_t F / noise + I)^-1 F' and w_t = mean + P_t gap_t / noise, with gap = cross − gram mean.
+    """
+    T, r = gap.shape
+    K, Kinv, L = np.empty((r, r)), np.empty((r, r)), np.zeros((r, r))
+    GF, FK = np.empty((r, r)), np.empty((r, r))
+    for t in range(T):
+        _product(gram[t], root, GF)
+        for a in range(r):
+            for b in range(a + 1):
+                s = 0.0
+                for c in range(r):
+                    s += root[c, a] * GF[c, b]
+                K[a, b] = s / noise
+        invert_gram(K, 1.0, Kinv, L)
+        _product(root, Kinv, FK)
+        for a in range(r):
+            for b in range(a + 1):
+                P[t, a, b] = P[t, b, a] = dot(FK[a], root[b])
+        for a in range(r):
+            W[t, a] = mean[a] + dot(P[t, a], gap[t]) / noise
+
+
+@_jit
+def _product(A, B, out):  # type: ignore[no-untyped-def]
+    """out = A B for small square matrices."""
+    r = A.shape[0]
+    for a in range(r):
+        for b in range(r):
+            s = 0.0
+            for c in range(r):
+                s += A[a, c] * B[c, b]
+            out[a, b] = s

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ class Passes:
     Attributes:
         W: the tasks' least-squares coefficients at the last `B` given to `gradient`, shape (T, r).
         count: passes made so far.
+        threads: how many work on a pass.
     """
 
     def __init__(
@@ -44,7 +46,7 @@ class Passes:
         self._Z = np.empty(data.n_rows * rank, dtype=data.X.dtype)
         self._Minv = np.empty((data.n_tasks, rank, rank))
         self._ranges = task_ranges(data)
-        self._threads = check_threads(threads)
+        self.threads = check_threads(threads)
 
     def gradient(self, B: Float) -> tuple[float, Float]:
         """f(B) and half its gradient, −Σ ω_t X_t'e_t w_t', shape (d, r); sets `W`."""
@@ -80,7 +82,7 @@ class Passes:
     def _run(self, work: Callable[[int, int, Float], Any]) -> tuple[list[Any], Float]:
         self.count += 1
         parts = np.zeros((len(self._ranges), self.rank, self.data.dim))
-        results = in_threads(self._threads, lambda i: work(*self._ranges[i], parts[i]), len(self._ranges))
+        results = in_threads(self.threads, lambda i: work(*self._ranges[i], parts[i]), len(self._ranges))
         return results, parts.sum(axis=0)
 
 
@@ -98,13 +100,30 @@ def correlations(data: TaskData, y: Float | None = None, *, threads: int | None 
     return H.T
 
 
+def task_moments(
+    data: TaskData, B: Float, *, threads: int | None = None
+) -> tuple[Float, Float, Float, Float]:
+    """Z_t'Z_t (T, r, r), Z_t'y_t (T, r), least-squares W (T, r) and its residual sums (T,); Z_t = X_t B."""
+    compile_kernels(data.X.dtype)
+    T, r = data.n_tasks, B.shape[1]
+    gram, cross, W, rss = np.empty((T, r, r)), np.empty((T, r)), np.empty((T, r)), np.empty(T)
+    Bt = np.ascontiguousarray(B.T, dtype=data.X.dtype)
+    ranges = task_ranges(data)
+    in_threads(
+        check_threads(threads),
+        lambda i: _kernels.moments(data.X, data.y, data.offsets, Bt, *ranges[i], gram, cross, W, rss),
+        len(ranges),
+    )
+    return gram, cross, W, rss
+
+
 def task_ranges(data: TaskData) -> list[tuple[int, int]]:
     """Ranges of tasks with about the same number of rows; they depend on the data alone."""
     if data.X.size < _SMALL:
         return [(0, data.n_tasks)]
     cuts = np.searchsorted(data.offsets, np.linspace(0, data.n_rows, _RANGES + 1))
     cuts[0], cuts[-1] = 0, data.n_tasks
-    return [(int(a), int(b)) for a, b in zip(cuts[:-1], cuts[1:], strict=True) if b > a]
+    return [(int(a), int(b)) for a, b in pairwise(cuts) if b > a]
 
 
 def in_threads(threads: int, work: Callable[[int], Any], count: int) -> list[Any]:
@@ -146,6 +165,8 @@ def compile_kernels(dtype: Any) -> None:
     _kernels.value_and_gradient(X, y, offsets, one, 0.0, X, 0, 1, W, Z, cube, out)
     _kernels.hessian_product(X, offsets, one, X, 0, 1, W, Z, cube, out)
     _kernels.correlations(X, y, offsets, 0, 1, X.copy())
+    _kernels.moments(X, y, offsets, X, 0, 1, cube, W, W.copy(), one)
+    _kernels.posteriors(cube, W, W, 1.0, one, W.copy(), cube)
     seconds = time.perf_counter() - start
     if seconds > 1.0:
         warnings.warn(

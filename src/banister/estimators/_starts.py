@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from scipy.linalg import eigh
 
 from banister.data import Float
 from banister.estimators._passes import Passes, correlations
-from banister.estimators._varpro import Solution, Whitening, minimise
+from banister.estimators._varpro import Solution, Whitening, minimise, rounding_level
 
 AGREE = 1e-5  # two local optima within this share of each other count as one
 _CONTINUATION = (1.0, 0.3, 0.1, 0.03, 0.01)
@@ -27,11 +29,12 @@ def solve(
 
     The starts with the two lowest objectives are followed; the second only until it meets the first. Where
     they disagree, or nothing converged, the others follow: the remaining starts, a ridge continuation and
-    random subspaces. With a `warm` start (a basis in the data's coordinates) and `check=False`, one is enough.
+    random subspaces. With `check=False` one converged solve is enough. `warm` is a basis in the data's
+    coordinates, one more start.
     """
     starts = _ranked(passes, whitening, _candidates(passes, whitening, warm))
-    options = {"tol": tol, "max_passes": max_passes}
-    best = minimise(passes, whitening, starts[0], **options)
+    descend = partial(minimise, passes, whitening, tol=tol, max_passes=max_passes)
+    best, zero = descend(starts[0]), rounding_level(passes)
     if best.converged and not check:
         return best, True
     met = 1 if best.converged else 0
@@ -40,30 +43,26 @@ def solve(
             break
         if B is None:
             B = _continuation(passes, whitening, starts[0])
-        other = minimise(passes, whitening, B, good_enough=best.objective * (1 + AGREE), **options)
-        agrees = abs(other.objective - best.objective) <= AGREE * best.objective
+        near = AGREE * best.objective + zero
+        other = descend(B, good_enough=best.objective + near)
+        agrees = abs(other.objective - best.objective) <= near
         if agrees and met:
             met += 1
         elif other.objective < best.objective:
-            best, met = minimise(passes, whitening, _whitened(other), **options), 1
+            best, met = descend(_from_raw(whitening, other.B)), 1
     best.passes = passes.count
     return best, met >= 2
 
 
-def _whitened(solution: Solution) -> Float:
-    assert solution._whitened is not None
-    return solution._whitened
-
-
 def _candidates(passes: Passes, whitening: Whitening, warm: Float | None) -> list[Float]:
     data, rank = passes.data, passes.rank
-    h = correlations(data, threads=passes._threads).astype(float)
+    h = correlations(data, threads=passes.threads).astype(float)
     root = np.sqrt(np.maximum(data.counts, 1.0))
     white = whitening.A.T @ (h / root)  # columns have equal noise whatever the rows of a task
     starts = [top_left(white, rank), _from_raw(whitening, top_left(h / root, rank))]
     pooled = white @ root / data.n_rows
     residual = data.y - data.X @ (whitening.A @ pooled).astype(data.X.dtype)
-    rest = whitening.A.T @ (correlations(data, residual, threads=passes._threads).astype(float) / root)
+    rest = whitening.A.T @ (correlations(data, residual, threads=passes.threads).astype(float) / root)
     starts.append(np.linalg.qr(np.column_stack([pooled, top_left(rest, rank)]))[0][:, :rank])
     if warm is not None:
         starts.append(_from_raw(whitening, warm))
@@ -83,7 +82,7 @@ def _continuation(passes: Passes, whitening: Whitening, B: Float) -> Float:
     """Follow the minimum of a ridge-penalised objective as the ridge on w fades."""
     for share in _CONTINUATION:
         passes.ridge = share * passes.data.n_rows / passes.data.n_tasks
-        B = _whitened(minimise(passes, whitening, B, tol=1e-4, max_passes=60))
+        B = _from_raw(whitening, minimise(passes, whitening, B, tol=1e-4, max_passes=60).B)
     passes.ridge = 0.0
     return B
 

@@ -59,7 +59,6 @@ class Solution:
     passes: int
     iterations: int
     history: list[float] = field(default_factory=list)
-    _whitened: Float | None = None
 
 
 def minimise(
@@ -77,7 +76,7 @@ def minimise(
     the objective is zero to rounding, or once it falls below `good_enough`.
     """
     start, state = passes.count, _Point(passes, whitening, B)
-    zero = _rounding(passes.data, passes.weights)
+    zero = rounding_level(passes)
     mu, growth, first_norm = 1e-2, 2.0, max(float(np.linalg.norm(state.g)), np.finfo(float).tiny)
     history, converged = [state.f], state.f <= zero
     while not converged and passes.count - start < max_passes and state.f > good_enough and mu < _STALLED:
@@ -122,9 +121,11 @@ class _Point:
 
     def project(self, D: Float) -> Float:
         """Remove the part of D within the span of B, which does not change the model."""
-        return D - self.B @ (self.B.T @ D)
+        out: Float = D - self.B @ (self.B.T @ D)
+        return out
 
     def hessian(self, D: Float) -> Float:
+        """The Gauss-Newton Hessian of f/2 here, applied to D."""
         return self.project(self.whitening.A.T @ self.passes.hessian(self.whitening.A @ D))
 
 
@@ -166,16 +167,18 @@ def _pcg(
 def _retract(B: Float, D: Float) -> Float:
     """The orthonormal factor of B + D nearest to it (polar decomposition)."""
     U, _, Vt = np.linalg.svd(B + D, full_matrices=False)
-    return U @ Vt
+    nearest: Float = U @ Vt
+    return nearest
 
 
-def _rounding(data: TaskData, weights: Float) -> float:
+def rounding_level(passes: Passes) -> float:
     """An objective this small is zero in the data's precision."""
-    energy = float(np.dot(np.repeat(weights, data.counts), data.y.astype(float) ** 2))
-    return float((20 * np.finfo(data.X.dtype).eps) ** 2 * energy)
+    data = passes.data
+    energy = float(np.dot(np.repeat(passes.weights, data.counts), data.y.astype(float) ** 2))
+    return float((100 * np.finfo(data.X.dtype).eps) ** 2 * energy)
 
 
 def _finish(point: _Point, converged: bool, passes: int, history: list[float]) -> Solution:
     """Back to the data's coordinates: Θ = A B W = Q (R W) with QR = A B."""
     Q, R = np.linalg.qr(point.whitening.A @ point.B)
-    return Solution(Q, R @ point.W.T, point.f, converged, passes, len(history) - 1, history, point.B)
+    return Solution(Q, R @ point.W.T, point.f, converged, passes, len(history) - 1, history)

@@ -6,17 +6,18 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import norm
 
 from banister.data import Float, Int, TaskData, as_matrix, joined_labels
 from banister.errors import ConvergenceWarning, InputError, NotFittedError, SettingError
 from banister.estimators import rank as ranks
+from banister.estimators._centring import Centring
+from banister.estimators._notes import data_notes, solve_note
 from banister.estimators._passes import Passes
-from banister.estimators._starts import AGREE, solve
+from banister.estimators._starts import solve
 from banister.estimators._varpro import Solution, Whitening
 from banister.estimators.base import MultiTaskRegressor, check_rank, label_list
-from banister.estimators.confidence import LowRankCovariance
+from banister.estimators.confidence import LowRankCovariance, least_squares_covariance
 from banister.estimators.paper import PaperSolver
 from banister.estimators.shrinkage import Moments, RandomEffects, random_effects
 
@@ -91,10 +92,12 @@ class AltGDmin(MultiTaskRegressor):
 
     def _fit(self, data: TaskData) -> None:
         self._check_settings(data)
-        self._centre = _centres(data) if self.fit_intercept else None
-        if self._centre is not None:
-            data = _centred(data, *self._centre)
-        self._data, self._covariance = data, None
+        self._centring = Centring.of(data) if self.fit_intercept else None
+        if self._centring is not None:
+            data = self._centring.apply(data)
+        self._data: TaskData | None = data
+        self._covariance: LowRankCovariance | None = None
+        self._counts = data.counts
         self._whitening = Whitening.of(data)
         solution = self._solve(data)
         self._keep(data, solution)
@@ -109,10 +112,13 @@ class AltGDmin(MultiTaskRegressor):
             raise SettingError(f"noise_std={self.noise_std!r} must be a positive number, or None.")
         if not 0 < self.tol < 1:
             raise SettingError(f"tol={self.tol!r} must lie between 0 and 1.")
+        if not self.max_passes >= 1:
+            raise SettingError(f"max_passes={self.max_passes!r} must be at least 1.")
 
     def _solve(self, data: TaskData) -> Solution:
         rng = np.random.default_rng(self.seed)
-        rank = self._choose_rank(data, rng) if self.rank == "auto" else int(self.rank)
+        warm = self._scan(data, rng) if self.rank == "auto" else None
+        rank = int(self.rank) if warm is None else warm.shape[1]
         if self.solver != "fast":
             paper = self.solver if isinstance(self.solver, PaperSolver) else PaperSolver()
             self.starts_agree_ = True
@@ -120,17 +126,25 @@ class AltGDmin(MultiTaskRegressor):
         tol = max(self.tol, 1e-5) if data.X.dtype == np.float32 else self.tol
         passes = Passes(data, rank, threads=self.threads)
         solution, self.starts_agree_ = solve(
-            passes, self._whitening, rng=rng, tol=tol, max_passes=self.max_passes
+            passes, self._whitening, warm=warm, rng=rng, tol=tol, max_passes=self.max_passes
         )
         return solution
 
-    def _choose_rank(self, data: TaskData, rng: np.random.Generator) -> int:
-        scan = ranks.scan_ranks(data, self._whitening, rng=rng, threads=self.threads)
+    def _scan(self, data: TaskData, rng: np.random.Generator) -> Float:
+        """The basis found at the rank that the data call for."""
+        scan = ranks.scan_ranks(
+            data,
+            self._whitening,
+            rng=rng,
+            threads=self.threads,
+            max_passes=self.max_passes,
+            intercepts=self.fit_intercept,
+        )
         if scan.rank == 0:
             self.warnings_.append(
                 "No shared direction stands out from the noise; rank 1 was used. More rows would tell."
             )
-        return max(scan.rank, 1)
+        return scan.solutions[max(scan.rank, 1) - 1].B
 
     def _keep(self, data: TaskData, solution: Solution) -> None:
         self.rank_ = solution.B.shape[1]
@@ -138,7 +152,7 @@ class AltGDmin(MultiTaskRegressor):
         self.n_passes_, self.objective_ = solution.passes, solution.objective
         self.history_ = np.array(solution.history)
         given = None if self.noise_std is None else float(self.noise_std) ** 2
-        noise = ranks.noise_variance(data, solution, given)
+        noise = ranks.noise_variance(data, solution, given, intercepts=self.fit_intercept)
         self._basis, self._coefficients = ranks.whiten_basis(self._whitening, solution.B, solution.W)
         levels = np.full(data.n_tasks, noise)
         self.singular_values_ = ranks.standardised_singular_values(data, self._coefficients, levels)
@@ -151,51 +165,31 @@ class AltGDmin(MultiTaskRegressor):
 
     def _shrink(self, data: TaskData, noise: float | None) -> float:
         """Random effects in the whitened basis, then back: Θ = A B̃ W̃ = B_ (R W̃)."""
-        moments = Moments.of(data, self._whitening.A @ self._basis)
+        moments = self._moments(data)
         self._effects = random_effects(moments, dim=data.dim, noise=noise)
         R = self.B_.T @ self._whitening.A @ self._basis
         self.W_ = R @ self._effects.W.T
         self.prior_mean_, self.prior_cov_ = R @ self._effects.mean, R @ self._effects.cov @ R.T
         return self._effects.noise
 
+    def _moments(self, data: TaskData) -> Moments:
+        within = self._whitening.A @ self._basis
+        return Moments.of(data, within, intercepts=self.fit_intercept, threads=self.threads)
+
     def _set_theta(self) -> None:
         self.theta_ = self.B_ @ self.W_
-        self.intercept_ = np.zeros(self.theta_.shape[1])
-        if self._centre is not None:
-            means, levels = self._centre
-            self.intercept_ = levels - np.einsum("td,dt->t", means, self.theta_)
+        self.intercept_: Float = np.zeros(self.theta_.shape[1])
+        if self._centring is not None:
+            self.intercept_ = self._centring.intercepts(self.theta_)
 
     def _note(self, data: TaskData) -> None:
-        few = np.flatnonzero(data.counts < self.rank_)
-        parameters = self.rank_ * (data.dim + data.n_tasks - self.rank_)
-        notes = {
-            f"{len(few)} task(s) have fewer rows than the rank {self.rank_} "
-            f"({label_list(self.tasks_, few)}); {self._few_rule()}.": len(few) > 0,
-            f"There are {data.n_rows} rows for {parameters} parameters; the noise level and intervals are "
-            "not to be trusted.": data.n_rows < parameters,
-            f"Feature column(s) {constant_columns(data)[:5]} are constant.": bool(constant_columns(data)),
-        }
-        self.warnings_ += [text for text, holds in notes.items() if holds]
-        self._note_solve()
-
-    def _few_rule(self) -> str:
-        return "they lean on the population's mean" if self._effects else "they get the minimum-norm fit"
-
-    def _note_solve(self) -> None:
-        if not self.converged_:
-            self._warn(
-                f"The solver stopped after {self.n_passes_} passes before its stopping rule was met; raise "
-                "max_passes, lower the rank, or give more rows."
-            )
-        elif not self.starts_agree_:
-            self._warn(
-                f"Different starts led to optima that differ by more than {AGREE:g}; the best is kept, but it "
-                "may be a local one. More rows or another rank would help."
-            )
-
-    def _warn(self, text: str) -> None:
-        self.warnings_.append(text)
-        warnings.warn(text, ConvergenceWarning, stacklevel=6)
+        self.warnings_ += data_notes(
+            data, self.rank_, shrunk=self._effects is not None, intercepts=self.fit_intercept
+        )
+        note = solve_note(self.converged_, self.starts_agree_, self.n_passes_)
+        if note is not None:
+            self.warnings_.append(note)
+            warnings.warn(note, ConvergenceWarning, stacklevel=5)  # the line that called fit
 
     def predict(self, X: Any, tasks: Any, *, return_std: bool = False) -> Any:
         """Expected rewards of rows X (m, d), shape (m,); with `return_std` also their standard errors."""
@@ -212,7 +206,7 @@ class AltGDmin(MultiTaskRegressor):
         return mean - half, mean + half
 
     def predict_unseen(self, X: Any, *, return_std: bool = False) -> Any:
-        """What to expect of a task with no rows yet: the population's mean, and its spread (needs shrinkage)."""
+        """What to expect of a task with no rows yet: the population's mean, and its spread."""
         self._check_fitted()
         if self._effects is None:
             raise NotFittedError("Only a model fitted with shrink=True knows what to expect of a new task.")
@@ -224,10 +218,10 @@ class AltGDmin(MultiTaskRegressor):
         return mean, np.sqrt(spread)
 
     def add_tasks(self, X: Any, y: Any, tasks: Any) -> Self:
-        """Add new tasks from a handful of rows: the representation stays, only their coefficients are fitted."""
+        """Add new tasks from a handful of rows: B stays, only their coefficients are fitted."""
         self._check_fitted()
-        data = TaskData.from_rows(X, y, tasks, dtype=self.dtype)
-        as_matrix(data.X[:1], "X", dim=self.theta_.shape[0])
+        features = as_matrix(X, "X", dtype=self.dtype, dim=self.theta_.shape[0])
+        data = TaskData.from_rows(features, y, tasks, dtype=self.dtype)
         known = set(self.tasks_.tolist())
         again = [i for i, label in enumerate(data.labels.tolist()) if label in known]
         if again:
@@ -235,22 +229,21 @@ class AltGDmin(MultiTaskRegressor):
                 f"Task(s) {label_list(data.labels, again)} are in the model already; refit them."
             )
         covariance = self._materialise()
-        if self._centre is not None:
-            own = _centres(data)
-            data = _centred(data, *own)
-            self._centre = np.vstack([self._centre[0], own[0]]), np.concatenate([self._centre[1], own[1]])
+        if self._centring is not None:
+            own = Centring.of(data)
+            data, self._centring = own.apply(data), self._centring.extended(own)
         self._append(data, covariance)
         return self
 
     def _append(self, data: TaskData, covariance: LowRankCovariance) -> None:
-        within = self._whitening.A @ self._basis
-        moments = Moments.of(data, within)
-        noise = self.noise_std_**2
-        W, cov = (self._effects or _flat_prior(moments, noise)).update(moments)
-        cross = np.stack([X.T @ (X @ within) for X, _ in data])
-        self._covariance = covariance.extended(W, cov, cross @ (cov / noise))
+        moments, noise = self._moments(data), self.noise_std_**2
+        if self._effects is None:
+            W, cov = moments.W, least_squares_covariance(moments.gram, np.full(data.n_tasks, noise))
+        else:
+            W, cov = self._effects.update(moments)
+        self._covariance = covariance.extended(data, W, cov, noise)
         self._counts = np.concatenate([self._counts, data.counts])
-        self.W_ = np.hstack([self.W_, self.B_.T @ within @ W.T])
+        self.W_ = np.hstack([self.W_, self.B_.T @ self._whitening.A @ self._basis @ W.T])
         self.tasks_ = joined_labels(self.tasks_, data.labels)
         self._set_theta()
 
@@ -259,15 +252,16 @@ class AltGDmin(MultiTaskRegressor):
 
     def _std(self, X: Float, codes: Int) -> Float:
         covariance = self._materialise()
-        if self._centre is None:
+        if self._centring is None:
             return np.sqrt(covariance.variance(X, codes))
         own_level = self.noise_std_**2 / np.maximum(self._counts[codes], 1)
-        return np.sqrt(covariance.variance(X - self._centre[0][codes], codes) + own_level)
+        return np.sqrt(covariance.variance(self._centring.centred(X, codes), codes) + own_level)
 
     def _materialise(self) -> LowRankCovariance:
         """The covariance, computed when first asked for; the data are let go then."""
         if self._covariance is None:
             effects, data = self._effects, self._data
+            assert data is not None  # it is let go only once the covariance exists
             self._covariance = LowRankCovariance.of(
                 data,
                 self._whitening.A,
@@ -276,8 +270,7 @@ class AltGDmin(MultiTaskRegressor):
                 np.full(data.n_tasks, self.noise_std_**2),
                 posterior=None if effects is None else (effects.W, effects.W_cov),
             )
-            self._counts = data.counts
-            del self._data
+            self._data = None
         return self._covariance
 
     def __getstate__(self) -> dict[str, Any]:
@@ -285,29 +278,3 @@ class AltGDmin(MultiTaskRegressor):
         if hasattr(self, "theta_"):
             self._materialise()
         return dict(super().__getstate__())
-
-
-def constant_columns(data: TaskData) -> list[int]:
-    """Features that never vary."""
-    return np.flatnonzero(np.ptp(data.X, axis=0) == 0).tolist() if data.n_rows > 1 else []
-
-
-def _flat_prior(moments: Moments, noise: float) -> RandomEffects:
-    """A population so wide that it leaves least squares alone (up to rounding)."""
-    r = moments.gram.shape[1]
-    wide = 1e6 * (1.0 + float(moments.energy.sum())) * np.eye(r)
-    return RandomEffects(np.zeros(r), wide, noise, np.empty((0, r)), np.empty((0, r, r)))
-
-
-def _centres(data: TaskData) -> tuple[Float, NDArray[Any]]:
-    counts = np.maximum(data.counts, 1)
-    means = np.zeros((data.n_tasks, data.dim))
-    np.add.at(means, data.codes, data.X)
-    levels = np.bincount(data.codes, weights=data.y, minlength=data.n_tasks)
-    return means / counts[:, None], levels / counts
-
-
-def _centred(data: TaskData, means: Float, levels: Float) -> TaskData:
-    X = (data.X - means[data.codes]).astype(data.X.dtype, copy=False)
-    y = (data.y - levels[data.codes]).astype(data.y.dtype, copy=False)
-    return TaskData(X, y, data.offsets, data.labels)

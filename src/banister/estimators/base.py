@@ -49,7 +49,8 @@ class MultiTaskRegressor(BaseEstimator):
         return self._predict(features, codes)
 
     def _predict(self, X: Float, codes: Int) -> Float:
-        return np.einsum("ij,ji->i", X, self.theta_[:, codes])
+        rewards: Float = np.einsum("ij,ji->i", X, self.theta_[:, codes])
+        return rewards
 
     def _check_rows(self, X: Any, tasks: Any) -> tuple[Float, Int]:
         self._check_fitted()

@@ -60,18 +60,19 @@ class LowRankCovariance:
         """
         S, gram, cross = _information(data, A, B, W, 1.0 / noise)
         inverse = _pinned_inverse(S, B)
-        means, own = posterior or (W, noise[:, None, None] * np.linalg.inv(_regular(gram)))
+        means, own = posterior or (W, least_squares_covariance(gram, noise))
         shared = np.einsum("ij,ajbk,lk->aibl", A, inverse, A, optimize=True)
         pull = np.linalg.solve(A.T, cross @ (own / noise[:, None, None]))
         return cls(A @ B, means, own, pull, shared)
 
-    def extended(self, W: Float, own: Float, pull: Float) -> LowRankCovariance:
-        """With more tasks in the same representation; their factors as the attributes say."""
+    def extended(self, data: TaskData, W: Float, own: Float, noise: float) -> LowRankCovariance:
+        """With the tasks of `data` too: their W (T', r), its covariances (T', r, r), the noise variance."""
+        cross = np.stack([X.T @ (X @ self.N) for X, _ in data])
         return LowRankCovariance(
             self.N,
             np.vstack([self.W, W]),
             np.concatenate([self.own, own]),
-            np.concatenate([self.pull, pull]),
+            np.concatenate([self.pull, cross @ (own / noise)]),
             self.shared,
         )
 
@@ -89,20 +90,23 @@ class LowRankCovariance:
         beta = X @ self.N
         a = X - beta @ self.pull[t].T
         inner = np.einsum("mi,ij,mj->m", beta, self.own[t], beta)
-        return inner + np.einsum("mi,mi->m", a @ self._spread(t), a)
+        total: Float = inner + np.einsum("mi,mi->m", a @ self._spread(t), a)
+        return total
 
     def _spread(self, t: int) -> Float:
         """Σ_ab w_a w_b S⁻¹_ab, (d, d)."""
         d, r = self.N.shape
         half = self.W[t] @ self.shared.reshape(r, d * r * d)
-        return np.einsum("ibj,b->ij", half.reshape(d, r, d), self.W[t])
+        spread: Float = np.einsum("ibj,b->ij", half.reshape(d, r, d), self.W[t])
+        return spread
 
     def of_task(self, t: int) -> Float:
         """The covariance of `θ̂_t`, (d, d): L spread L' + N own N' with L = I − N pull'."""
         spread, pull = self._spread(t), self.pull[t]
         side = (spread @ pull) @ self.N.T
         middle = pull.T @ spread @ pull + self.own[t]
-        return spread - side - side.T + self.N @ middle @ self.N.T
+        total: Float = spread - side - side.T + self.N @ middle @ self.N.T
+        return total
 
 
 def _information(
@@ -133,8 +137,14 @@ def _gram(X: Float, A: Float) -> Float:
     return white.T @ white
 
 
+def least_squares_covariance(gram: Float, noise: Float) -> Float:
+    """s_t² (B'G_tB)⁻¹ of every task, (T, r, r)."""
+    own: Float = noise[:, None, None] * np.linalg.inv(_regular(gram))
+    return own
+
+
 def _regular(gram: Float) -> Float:
-    """A task with fewer rows than the rank has a singular Gram matrix; what it leaves open is large, not ∞."""
+    """Fewer rows than the rank give a singular Gram matrix; what it leaves open is large, not infinite."""
     r = gram.shape[1]
     trace = np.trace(gram, axis1=1, axis2=2)
     ridge = np.where(trace > 0, 1e-10 * trace / r, 1e-10)
@@ -152,4 +162,5 @@ def _pinned_inverse(S: Float, B: Float) -> Float:
     inverse = cho_solve(cho_factor(flat, lower=True, check_finite=False), np.eye(r * d), check_finite=False)
     inverse = inverse.reshape(r, d, r, d)
     P = np.eye(d) - B @ B.T
-    return np.einsum("ij,ajbk,kl->aibl", P, inverse, P, optimize=True)
+    pinned: Float = np.einsum("ij,ajbk,kl->aibl", P, inverse, P, optimize=True)
+    return pinned

@@ -55,15 +55,12 @@ class PaperSolver:
             else (warm, _init_norm(data, self.truncation))
         )
         gamma = self._step_size(norm if self.sigma_max is None else self.sigma_max)
-        W, history = np.zeros((rank, data.n_tasks)), []
+        W: Float = np.zeros((rank, data.n_tasks))
+        history = []
         for step in range(self.iterations):
-            B_old = B
             W = task_least_squares(sets[1 + step], B)  # line "Update w": (Φ B)† Y
-            gradient_set = sets[1 + self.iterations + step]
-            gradient = _gradient(gradient_set, B, W)
-            rows = data.n_rows / data.n_tasks  # 𝒢_m − 𝒢_{m−1}, the mean where counts differ
-            B = np.linalg.qr(B - gamma / rows * gradient)[0]  # lines "GD step" and "Projection step"
-            history.append(_objective(data, B_old, W))
+            history.append(_objective(data, B, W))
+            B = _gradient_step(sets[1 + self.iterations + step], B, W, gamma)
         objective = _objective(data, B, W)  # Θ̂ = B_L W_L with W_L computed at B_{L−1}, as printed
         converged = bool(np.isfinite(objective) and abs(history[-1] - objective) <= 1e-6 * objective)
         return Solution(
@@ -74,7 +71,7 @@ class PaperSolver:
         return float(self.c / ((1 + 0.04 / (1 - 2 * self.rho) ** 2) ** 2 * sigma_max**2))
 
     def _partition(self, data: TaskData, *, with_init: bool) -> list[TaskData]:
-        """The line "Sample-split": element 0 is set 00, then sets 01…2L; without splitting all are the data."""
+        """The line "Sample-split": set 00, then sets 01…2L; without splitting each is all of the data."""
         if not self.split:
             return [data] * (2 * self.iterations + 1)
         parts = 2 * self.iterations + (1 if with_init else 0)
@@ -124,11 +121,17 @@ def _init_norm(data: TaskData, truncation: float | None) -> float:
     return float(np.linalg.norm(_truncated_estimate(data, truncation), 2))
 
 
-def _gradient(data: TaskData, B: Float, W: Float) -> Float:
-    total = np.zeros_like(B)
+def _gradient_step(data: TaskData, B: Float, W: Float, gamma: float) -> Float:
+    """Lines "Gradient", "GD step" and "Projection step".
+
+    The printed step is γ/(𝒢_m − 𝒢_{m−1}): the sum over rows becomes a mean. With splitting that is the count
+    of the set in use, as the proofs need; where counts differ between tasks, their mean.
+    """
+    gradient = np.zeros_like(B)
     for t, (X, y) in enumerate(data):
-        total += np.outer(X.T @ (X @ (B @ W[:, t]) - y), W[:, t])
-    return total
+        gradient += np.outer(X.T @ (X @ (B @ W[:, t]) - y), W[:, t])
+    rows = data.n_rows / data.n_tasks
+    return np.linalg.qr(B - gamma / rows * gradient)[0]
 
 
 def _objective(data: TaskData, B: Float, W: Float) -> float:

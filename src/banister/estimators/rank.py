@@ -44,6 +44,7 @@ def scan_ranks(
     max_rank: int | None = None,
     threads: int | None = None,
     max_passes: int = 400,
+    intercepts: bool = False,
 ) -> Scan:
     """Fit ranks 1, 2, … until a direction no longer stands out from noise."""
     most = min(data.dim, data.n_tasks, max_rank or _MAX_RANK)
@@ -53,7 +54,8 @@ def scan_ranks(
         passes = Passes(data, k, threads=threads)
         solution, _ = solve(passes, whitening, rng=rng, max_passes=max_passes, check=False)
         coefficients = whiten_basis(whitening, solution.B, solution.W)[1]
-        snr.append(weakest_snr(data, coefficients, np.full(data.n_tasks, noise_variance(data, solution))))
+        noise = noise_variance(data, solution, intercepts=intercepts)
+        snr.append(weakest_snr(data, coefficients, np.full(data.n_tasks, noise)))
         solutions.append(solution)
         if snr[-1] < DETECT:
             return Scan(k - 1, snr, solutions)
@@ -75,17 +77,24 @@ def weakest_snr(data: TaskData, W: Float, noise: Float) -> float:
 def standardised_singular_values(data: TaskData, W: Float, noise: Float) -> Float:
     """Singular values of the coefficients in units of what noise alone gives: above 1 stands out."""
     weighted = W * np.sqrt(data.counts / noise)[:, None]
-    return np.linalg.svd(weighted, compute_uv=False) / (np.sqrt(data.dim) + np.sqrt(len(W)))
+    values: Float = np.linalg.svd(weighted, compute_uv=False) / (np.sqrt(data.dim) + np.sqrt(len(W)))
+    return values
 
 
-def noise_variance(data: TaskData, solution: Solution, given: float | None = None) -> float:
-    """Residual variance with the degrees of freedom that a rank-r fit leaves, or the one given."""
+def noise_variance(
+    data: TaskData, solution: Solution, given: float | None = None, *, intercepts: bool = False
+) -> float:
+    """Residual variance with the degrees of freedom that a rank-r fit leaves, or the one given.
+
+    `intercepts` says that the rows were centred within tasks, which took one degree of freedom of each.
+    """
     if given is not None:
         return given
     rank = solution.B.shape[1]
-    free = data.n_rows - float(np.minimum(data.counts, rank).sum()) - rank * (data.dim - rank)
+    taken = np.minimum(data.counts, rank + intercepts)
+    free = data.n_rows - float(taken.sum()) - rank * (data.dim - rank)
     tiny = 1e-20 * float(np.mean(data.y.astype(float) ** 2)) + np.finfo(float).tiny
-    return max(solution.objective / max(free, 0.05 * data.n_rows), tiny)
+    return max(float(solution.objective / max(free, 0.05 * data.n_rows)), tiny)
 
 
 def whiten_basis(whitening: Whitening, B: Float, W: Float) -> tuple[Float, Float]:

@@ -10,8 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from banister.data import Float, TaskData
+from banister.estimators import _kernels
+from banister.estimators._passes import task_moments
+
+_ENOUGH = 4096  # tasks from which the population is learned; more would not sharpen it
 
 
 @dataclass(frozen=True)
@@ -20,24 +25,29 @@ class Moments:
 
     gram: Float  # (T, r, r) B'X_t'X_tB
     cross: Float  # (T, r) B'X_t'y_t
-    energy: Float  # (T,) y_t'y_t
-    counts: Float  # (T,)
+    W: Float  # (T, r) least squares
+    rss: Float  # (T,) its residual sum of squares
+    free: Float  # (T,) rows, less those that an intercept took
+    floor: float  # a noise variance below this is rounding
 
     @classmethod
-    def of(cls, data: TaskData, B: Float) -> Moments:
-        """One pass over the data."""
-        r, T = B.shape[1], data.n_tasks
-        gram, cross = np.zeros((T, r, r)), np.zeros((T, r))
-        for t, (X, y) in enumerate(data):
-            Z = (X @ B.astype(X.dtype, copy=False)).astype(float)
-            gram[t], cross[t] = Z.T @ Z, Z.T @ y
-        energy = np.array([float(y.astype(float) @ y) for _, y in data])
-        return cls(gram, cross, energy, data.counts.astype(float))
+    def of(cls, data: TaskData, B: Float, *, intercepts: bool = False, threads: int | None = None) -> Moments:
+        """One pass over the data; `intercepts` says that its rows were centred within tasks."""
+        energy = float(np.dot(data.y.astype(float), data.y.astype(float))) / data.n_rows
+        free = np.maximum(data.counts - float(intercepts), 0.0)
+        floor = max(1e-14 * energy, np.finfo(float).tiny)
+        gram, cross, W, rss = task_moments(data, B, threads=threads)
+        return cls(gram, cross, W, rss, free, floor)
+
+    def __getitem__(self, tasks: slice | NDArray[np.bool_]) -> Moments:
+        gram, cross = np.ascontiguousarray(self.gram[tasks]), np.ascontiguousarray(self.cross[tasks])
+        return Moments(gram, cross, self.W[tasks], self.rss[tasks], self.free[tasks], self.floor)
 
     def residual(self, W: Float) -> Float:
-        """‖y_t − X_t B w_t‖² for W (T, r), shape (T,)."""
-        quadratic = np.einsum("ti,tij,tj->t", W, self.gram, W)
-        return np.maximum(self.energy - 2 * np.einsum("ti,ti->t", W, self.cross) + quadratic, 0.0)
+        """‖y_t − X_t B w_t‖² for W (T, r), shape (T,): least squares is orthogonal to what it leaves."""
+        away = W - self.W
+        total: Float = self.rss + np.einsum("ti,tij,tj->t", away, self.gram, away)
+        return total
 
 
 @dataclass(frozen=True)
@@ -56,54 +66,72 @@ class RandomEffects:
 
 
 def random_effects(
-    moments: Moments, *, dim: int, noise: float | None = None, steps: int = 100, tol: float = 1e-6
+    moments: Moments, *, dim: int, noise: float | None = None, steps: int = 200, tol: float = 1e-5
 ) -> RandomEffects:
     """EM for mean, covariance and noise (unless its variance is given).
 
     The noise estimate allows for the `r (d − r)` parameters of the representation, which EM alone would take
-    for free; without that it shrinks too little when rows are few.
+    for free; without that it shrinks too little when rows are few. Stops once mean, covariance and noise
+    change by less than `tol` of the population's scale.
     """
-    r, rows = moments.gram.shape[1], float(moments.counts.sum())
-    free = max(rows - r * (dim - r), 0.1 * rows)
-    W = _least_squares(moments)
-    mean, cov = W.mean(axis=0), _spread(W, W.mean(axis=0), np.zeros_like(moments.gram))
-    level = noise if noise is not None else float(moments.residual(W).sum()) / max(free - W.size, 0.1 * rows)
-    level = max(level, _floor(moments))
-    for _ in range(steps):
-        W, P = _posterior(moments, mean, cov, level)
-        old = level, cov
-        mean = W.mean(axis=0)
-        cov = _spread(W, mean, P)
-        if noise is None:
-            spread = np.einsum("tij,tji->t", moments.gram, P)
-            level = max(float((moments.residual(W) + spread).sum()) / free, _floor(moments))
-        change = np.abs(cov - old[1]).max() / max(np.abs(cov).max(), np.finfo(float).tiny)
-        if change < tol and abs(level - old[0]) < tol * level:
-            break
+    T, r = moments.W.shape
+    share = r * (dim - r) / max(float(moments.free.sum()), 1.0)
+    sample = moments[:: -(-T // _ENOUGH)]
+    mean, cov, level = _population(sample, min(share, 0.9), noise, steps, tol)
     W, P = _posterior(moments, mean, cov, level)
     return RandomEffects(mean, cov, level, W, P)
 
 
+def _population(
+    moments: Moments, share: float, noise: float | None, steps: int, tol: float
+) -> tuple[Float, Float, float]:
+    """Mean, covariance and noise variance; `share` of the rows went into the representation."""
+    rows = max(float(moments.free.sum()), 1.0)
+    seen = moments[_enough_rows(moments)]
+    mean: Float = seen.W.mean(axis=0)
+    wide = 0.01 * float(np.mean(seen.W**2)) * np.eye(seen.W.shape[1])  # EM would never leave a zero
+    cov: Float = _spread(seen.W, mean, np.zeros_like(seen.gram)) + wide
+    spare = max(rows * (1 - share) - moments.W.size, 0.1 * rows)
+    level = max(float(moments.rss.sum()) / spare if noise is None else noise, moments.floor)
+    for _ in range(steps):
+        old = mean, cov, level
+        W, P = _posterior(moments, mean, cov, level)
+        mean = W.mean(axis=0)
+        cov = _spread(W, mean, P)
+        if noise is None:
+            spread = np.einsum("tij,tji->t", moments.gram, P)
+            level = max(float((moments.residual(W) + spread).sum()) / (rows * (1 - share)), moments.floor)
+        if _settled(old, (mean, cov, level), tol):
+            break
+    return mean, cov, level
+
+
+def _enough_rows(moments: Moments) -> NDArray[np.bool_]:
+    """Tasks whose least squares is determined; all of them where none is."""
+    enough: NDArray[np.bool_] = moments.free >= moments.W.shape[1]
+    return enough if enough.any() else ~enough
+
+
+def _settled(old: tuple[Float, Float, float], new: tuple[Float, Float, float], tol: float) -> bool:
+    scale = max(float(np.trace(new[1]) + new[0] @ new[0]), np.finfo(float).tiny)
+    return bool(
+        np.abs(new[1] - old[1]).max() < tol * scale
+        and np.abs(new[0] - old[0]).max() < tol * np.sqrt(scale)
+        and abs(new[2] - old[2]) < tol * new[2]
+    )
+
+
 def _posterior(moments: Moments, mean: Float, cov: Float, noise: float) -> tuple[Float, Float]:
-    """P_t = (M_t/σ² + Σ⁻¹)⁻¹ written as Σ (M_t Σ/σ² + I)⁻¹, which a singular Σ does not trouble."""
-    inner = moments.gram @ cov / noise + np.eye(len(mean))
-    P = cov @ np.linalg.inv(inner)
-    P = (P + np.swapaxes(P, 1, 2)) / 2
+    """w_t = m + P_t (h_t − M_t m)/σ² with P_t = (M_t/σ² + Σ⁻¹)⁻¹, in a form a singular Σ does not trouble."""
+    values, vectors = np.linalg.eigh(cov)
+    root = np.ascontiguousarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+    W, P = np.empty_like(moments.W), np.empty_like(moments.gram)
     gap = moments.cross - moments.gram @ mean
-    return mean + np.einsum("tij,tj->ti", P, gap) / noise, P
+    _kernels.posteriors(moments.gram, gap, root, noise, mean, W, P)
+    return W, P
 
 
 def _spread(W: Float, mean: Float, P: Float) -> Float:
     centred = W - mean
-    return (centred.T @ centred + P.sum(axis=0)) / len(W)
-
-
-def _least_squares(moments: Moments) -> Float:
-    trace = np.trace(moments.gram, axis1=1, axis2=2)
-    ridge = np.where(trace > 0, 1e-10 * trace, 1.0)[:, None, None] * np.eye(moments.gram.shape[1])
-    return np.linalg.solve(moments.gram + ridge, moments.cross[..., None])[..., 0]
-
-
-def _floor(moments: Moments) -> float:
-    """A noise variance below this is rounding; zero would make the posterior undefined."""
-    return max(1e-20 * float(moments.energy.sum() / max(moments.counts.sum(), 1)), np.finfo(float).tiny)
+    total: Float = (centred.T @ centred + P.sum(axis=0)) / len(W)
+    return total
