@@ -35,17 +35,17 @@ class Probe(bn.BaselineOnly):
 
 
 def test_tally_by_hand():
-    # Floors at α = 0.5: 2, −6, 2. The plays earn 3 (fine), −8 (2 below, a third of it), 1 (1 below, half).
+    # Floors at α = 0.5: 2, −6, 2. The plays earn 3 (fine), −8 (2 below, a third) and 1.5 (a quarter below).
     tally = Tally()
     worth = Worth(best=np.array([5.0, 1.0, 4.0]), baseline=np.array([4.0, -4.0, 4.0]))
-    tally.add(np.array([3.0, -8.0, 1.0]), np.array([True, False, True]), worth, 0.5)
+    tally.add(np.array([3.0, -8.0, 1.5]), np.array([True, False, True]), worth, 0.5)
     assert tally == Tally(
         decisions=3,
-        regret=2.0 + 9.0 + 3.0,
+        regret=2.0 + 9.0 + 2.5,
         violations=2,
         literal_violations=2,
         shortfall=2.0,
-        relative_shortfall=0.5,
+        relative_shortfall=1 / 3,
         certified=2,
     )
     # Playing a negative baseline violates the literal floor −2 and nothing else.

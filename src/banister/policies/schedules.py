@@ -44,8 +44,7 @@ class PaperSchedule:
         """`G_1, ..., G_M`."""
         n = self.horizon
         epochs = math.ceil(math.log2(math.log2(n))) if n > 2 else 1
-        # Floats miss exact roots by a hair (10**4 ** 0.75 is 999.99…), which rounding down must not see.
-        return [*(math.floor(n ** (1.0 - 2.0**-m) + 1e-9) for m in range(1, epochs)), n]
+        return [*(math.floor(n ** (1.0 - 2.0**-m)) for m in range(1, epochs)), n]
 
     def next(self, done: int) -> int:
         """See `Schedule.next`."""
