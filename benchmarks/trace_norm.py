@@ -104,7 +104,8 @@ def compare(case, data, truth, lam, oracle):
 def main():
     warnings.simplefilter("ignore")
     print(
-        f"{'case':28s} {'solver':12s} {'lam':>9} {'objective':>16} {'above best':>10} {'seconds':>9} {'iter':>6} error"
+        f"{'case':28s} {'solver':12s} {'lam':>9} {'objective':>16} {'above best':>10} {'seconds':>9} "
+        f"{'iter':>6} {'error':>9}"
     )
     data, truth = low_rank_data(8, 6, 10, 2, 0.1)
     lam = rate_penalty(QuadraticLoss(data), 0.1)
