@@ -106,10 +106,10 @@ def transpose_times(X, lo, hi, u, v):  # type: ignore[no-untyped-def]
 
 @_jit
 def dot(a, b):  # type: ignore[no-untyped-def]
-    """Σ a_i b_i in double precision."""
+    """Σ a_i b_i in double precision; products too, or a float32 Gram matrix would not be positive."""
     s = 0.0
     for i in range(a.shape[0]):
-        s += a[i] * b[i]
+        s += np.float64(a[i]) * np.float64(b[i])
     return s
 
 
@@ -146,7 +146,7 @@ def invert_gram(M, ridge, Minv, L):  # type: ignore[no-untyped-def]
 def _solve_task(z, y, ridge, Minv, w, M, L, h):  # type: ignore[no-untyped-def]
     """w = argmin ‖y − z'w‖² + ridge ‖w‖², and Minv = (z z' + ridge I)^-1.
 
-    A ridge of at least 1e-13 of the trace defines the answer for a task with fewer rows than the rank: nearly
+    A ridge of at least 1e-11 of the trace defines the answer for a task with fewer rows than the rank: nearly
     the minimum-norm one. One step of refinement removes what that ridge did to the others.
     """
     r = z.shape[0]
@@ -156,7 +156,7 @@ def _solve_task(z, y, ridge, Minv, w, M, L, h):  # type: ignore[no-untyped-def]
         for b in range(a + 1):
             M[a, b] = dot(z[a], z[b])
         trace += M[a, a]
-    invert_gram(M, ridge + (1e-13 * trace if trace > 0.0 else 1.0), Minv, L)
+    invert_gram(M, ridge + (1e-11 * trace if trace > 0.0 else 1.0), Minv, L)
     for a in range(r):
         w[a] = dot(Minv[a], h)
     for a in range(r):

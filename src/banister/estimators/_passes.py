@@ -46,17 +46,18 @@ class Passes:
         self._Z = np.empty(data.n_rows * rank, dtype=data.X.dtype)
         self._Minv = np.empty((data.n_tasks, rank, rank))
         self._ranges = task_ranges(data)
+        self._inputs = read_only(data.X, data.y, data.offsets)
         self.threads = check_threads(threads)
 
     def gradient(self, B: Float) -> tuple[float, Float]:
         """f(B) and half its gradient, −Σ ω_t X_t'e_t w_t', shape (d, r); sets `W`."""
         Bt = self._transposed(B)
-        d = self.data
+        X, y, offsets = self._inputs
 
         def work(first: int, last: int, out: Float) -> float:
             return float(
                 _kernels.value_and_gradient(
-                    d.X, d.y, d.offsets, self.weights, self.ridge, Bt, first, last, self.W, self._Z,
+                    X, y, offsets, self.weights, self.ridge, Bt, first, last, self.W, self._Z,
                     self._Minv, out,
                 )
             )  # fmt: skip
@@ -67,11 +68,11 @@ class Passes:
     def hessian(self, D: Float) -> Float:
         """The Gauss-Newton Hessian of f/2 at the last `B`, applied to D (d, r)."""
         Dt = self._transposed(D)
-        d = self.data
+        X, _, offsets = self._inputs
 
         def work(first: int, last: int, out: Float) -> None:
             _kernels.hessian_product(
-                d.X, d.offsets, self.weights, Dt, first, last, self.W, self._Z, self._Minv, out
+                X, offsets, self.weights, Dt, first, last, self.W, self._Z, self._Minv, out
             )
 
         return self._run(work)[1].T
@@ -92,9 +93,10 @@ def correlations(data: TaskData, y: Float | None = None, *, threads: int | None 
     H = np.empty((data.n_tasks, data.dim), dtype=data.X.dtype)
     rewards = data.y if y is None else np.ascontiguousarray(y, dtype=data.X.dtype)
     ranges = task_ranges(data)
+    X, rewards, offsets = read_only(data.X, rewards, data.offsets)
     in_threads(
         check_threads(threads),
-        lambda i: _kernels.correlations(data.X, rewards, data.offsets, *ranges[i], H),
+        lambda i: _kernels.correlations(X, rewards, offsets, *ranges[i], H),
         len(ranges),
     )
     return H.T
@@ -109,12 +111,21 @@ def task_moments(
     gram, cross, W, rss = np.empty((T, r, r)), np.empty((T, r)), np.empty((T, r)), np.empty(T)
     Bt = np.ascontiguousarray(B.T, dtype=data.X.dtype)
     ranges = task_ranges(data)
+    X, y, offsets = read_only(data.X, data.y, data.offsets)
     in_threads(
         check_threads(threads),
-        lambda i: _kernels.moments(data.X, data.y, data.offsets, Bt, *ranges[i], gram, cross, W, rss),
+        lambda i: _kernels.moments(X, y, offsets, Bt, *ranges[i], gram, cross, W, rss),
         len(ranges),
     )
     return gram, cross, W, rss
+
+
+def read_only(*arrays: Any) -> tuple[Any, ...]:
+    """Views that cannot be written to: data frames hand out such arrays, and one kind is compiled for all."""
+    views = tuple(array.view() for array in arrays)
+    for view in views:
+        view.flags.writeable = False
+    return views
 
 
 def task_ranges(data: TaskData) -> list[tuple[int, int]]:
@@ -154,7 +165,8 @@ def check_threads(threads: int | None) -> int:
 def compile_kernels(dtype: Any) -> None:
     """Compile (or load) the kernels once; say so if it took more than a second."""
     start = time.perf_counter()
-    X, y, offsets = np.ones((1, 1), dtype), np.ones(1, dtype), np.array([0, 1])
+    Bt = np.ones((1, 1), dtype)
+    X, y, offsets = read_only(Bt, np.ones(1, dtype), np.array([0, 1]))
     one, W, Z, cube, out = (
         np.ones(1),
         np.ones((1, 1)),
@@ -162,10 +174,10 @@ def compile_kernels(dtype: Any) -> None:
         np.ones((1, 1, 1)),
         np.zeros((1, 1)),
     )
-    _kernels.value_and_gradient(X, y, offsets, one, 0.0, X, 0, 1, W, Z, cube, out)
-    _kernels.hessian_product(X, offsets, one, X, 0, 1, W, Z, cube, out)
+    _kernels.value_and_gradient(X, y, offsets, one, 0.0, Bt, 0, 1, W, Z, cube, out)
+    _kernels.hessian_product(X, offsets, one, Bt, 0, 1, W, Z, cube, out)
     _kernels.correlations(X, y, offsets, 0, 1, X.copy())
-    _kernels.moments(X, y, offsets, X, 0, 1, cube, W, W.copy(), one)
+    _kernels.moments(X, y, offsets, Bt, 0, 1, cube, W, W.copy(), one)
     _kernels.posteriors(cube, W, W, 1.0, one, W.copy(), cube)
     seconds = time.perf_counter() - start
     if seconds > 1.0:

@@ -134,7 +134,8 @@ def _step(point: _Point, mu: float, tol: float) -> tuple[Float, float]:
     inverse = np.linalg.inv(point.S) / (1 + mu)
 
     def damped(D: Float) -> Float:
-        return point.hessian(D) + mu * D @ point.S
+        product: Float = point.hessian(D) + mu * D @ point.S
+        return product
 
     D, residual = _pcg(damped, -point.g, lambda R: point.project(R @ inverse), tol)
     hessian_D = -point.g - residual - mu * D @ point.S

@@ -112,8 +112,9 @@ class AltGDmin(MultiTaskRegressor):
             raise SettingError(f"noise_std={self.noise_std!r} must be a positive number, or None.")
         if not 0 < self.tol < 1:
             raise SettingError(f"tol={self.tol!r} must lie between 0 and 1.")
-        if not self.max_passes >= 1:
-            raise SettingError(f"max_passes={self.max_passes!r} must be at least 1.")
+        for name, least in (("max_passes", 1), ("seed", 0)):
+            if not (isinstance(getattr(self, name), (int, np.integer)) and getattr(self, name) >= least):
+                raise SettingError(f"{name}={getattr(self, name)!r} must be a whole number from {least} up.")
 
     def _solve(self, data: TaskData) -> Solution:
         rng = np.random.default_rng(self.seed)

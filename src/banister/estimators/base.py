@@ -35,6 +35,7 @@ class MultiTaskRegressor(BaseEstimator):
 
     def fit_data(self, data: TaskData) -> Self:
         """Fit data that is a `TaskData` already."""
+        self.__dict__.pop("theta_", None)  # a fit that fails leaves no half-fitted model behind
         self.warnings_ = []
         self.tasks_ = data.labels
         self._fit(data)

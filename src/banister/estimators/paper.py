@@ -43,6 +43,8 @@ class PaperSolver:
             raise SettingError(f"iterations={self.iterations} must be at least 1.")
         if not self.c > 0:
             raise SettingError(f"c={self.c} must be positive; the theorems ask for at most 0.5.")
+        if self.sigma_max is not None and not self.sigma_max > 0:
+            raise SettingError(f"sigma_max={self.sigma_max} must be positive, or None to estimate it.")
         if not (0 <= self.rho <= 0.25 or 0.75 <= self.rho <= 1):
             raise SettingError(f"rho={self.rho} must lie in [0, 0.25] or [0.75, 1] (Theorem l9).")
 

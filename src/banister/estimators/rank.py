@@ -18,6 +18,7 @@ from banister.estimators._starts import solve
 from banister.estimators._varpro import Solution, Whitening
 
 DETECT = 1.25
+MOST_FITTED = 0.5  # a fit with more numbers than half the rows says nothing of its own errors
 _MAX_RANK = 20
 
 
@@ -51,6 +52,8 @@ def scan_ranks(
     snr: list[float] = []
     solutions: list[Solution] = []
     for k in range(1, most + 1):
+        if fitted_share(data.dim, data.n_tasks, k, data.n_rows) > MOST_FITTED:
+            return Scan(k - 1, [*snr, 0.0], solutions)
         passes = Passes(data, k, threads=threads)
         solution, _ = solve(passes, whitening, rng=rng, max_passes=max_passes, check=False)
         coefficients = whiten_basis(whitening, solution.B, solution.W)[1]
@@ -62,16 +65,25 @@ def scan_ranks(
     return Scan(most, snr, solutions)
 
 
-def weakest_snr(data: TaskData, W: Float, noise: Float) -> float:
-    """Corrected snr of the weakest of k directions; `W` (T, k) in whitened coordinates, noise (T,)."""
+def weakest_snr(data: TaskData, W: Float, noise: Float, *, counts: Float | None = None) -> float:
+    """Corrected snr of the weakest of k directions; `W` (T, k) in whitened coordinates, noise (T,).
+
+    `counts` are the tasks' effective rows where some rows weigh far more than others; by default all rows.
+    """
     T, k = W.shape
-    used = data.counts >= 3 * k
-    gamma = (data.dim + T - k) * k / data.n_rows
-    if gamma > 0.5 or used.sum() < k:
+    rows = data.counts if counts is None else counts
+    used = rows >= 3 * k
+    gamma = fitted_share(data.dim, T, k, float(rows.sum()))
+    if gamma > MOST_FITTED or used.sum() < k:
         return 0.0
     weighted = W[used] * np.sqrt(data.counts[used] / noise[used])[:, None]
     weakest = float(np.linalg.eigvalsh(weighted.T @ weighted)[0])
     return float(weakest / (np.sqrt(data.dim) + np.sqrt(T)) ** 2 * (1 - gamma) ** 3)
+
+
+def fitted_share(dim: int, n_tasks: int, rank: int, rows: float) -> float:
+    """γ_k = (d + T − k) k / N: fitted numbers as a share of the rows."""
+    return (dim + n_tasks - rank) * rank / max(rows, 1.0)
 
 
 def standardised_singular_values(data: TaskData, W: Float, noise: Float) -> Float:

@@ -1,0 +1,176 @@
+"""Each compiled kernel against a plain numpy twin."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from banister.data import TaskData
+from banister.errors import SettingError
+from banister.estimators import _kernels, _passes
+from banister.estimators._passes import Passes, correlations, task_moments, task_ranges
+from problems import problem
+
+RAGGED = [0, 1, 2, 7, 30, 1, 0, 13]
+FULL = [0, 12, 10, 17, 30, 11, 0, 13]
+
+
+def ragged(r, dtype=np.float64, counts=RAGGED):
+    return problem(d=9, T=len(counts), r=r, counts=counts, seed=r, dtype=dtype)[0]
+
+
+def twin(data, B, weights, ridge):
+    """Value, half gradient, W and Minv by definition; the same tiny ridge keeps few rows defined."""
+    value, gradient, Ws, Ms = 0.0, np.zeros_like(B), [], []
+    for t, (X, y) in enumerate(data):
+        Z = X.astype(float) @ B
+        M = Z.T @ Z
+        least = 1e-11 * np.trace(M) if np.trace(M) > 0 else 1.0
+        Minv = np.linalg.inv(M + (ridge + least) * np.eye(B.shape[1]))
+        w = Minv @ (Z.T @ y)
+        w = w + Minv @ (Z.T @ y - M @ w - ridge * w)
+        e = y - Z @ w
+        value += weights[t] * (e @ e + ridge * w @ w)
+        gradient -= weights[t] * np.outer(X.T @ e, w)
+        Ws.append(w)
+        Ms.append(Minv)
+    return value, gradient, np.array(Ws), np.array(Ms)
+
+
+def hessian_twin(data, B, D, weights, W, Minv):
+    total = np.zeros_like(B)
+    for t, (X, _) in enumerate(data):
+        Z, u = X @ B, X @ (D @ W[t])
+        total += weights[t] * np.outer(X.T @ (u - Z @ (Minv[t] @ (Z.T @ u))), W[t])
+    return total
+
+
+@pytest.mark.parametrize("r", range(1, 8))
+@pytest.mark.parametrize(("ridge", "counts"), [(0.0, FULL), (0.7, RAGGED)])
+def test_value_gradient_and_hessian_match_numpy(r, ridge, counts):
+    data, rng = ragged(r, counts=counts), np.random.default_rng(r)
+    B, D = np.linalg.qr(rng.standard_normal((9, r)))[0], rng.standard_normal((9, r))
+    weights = rng.uniform(0.5, 2.0, data.n_tasks)
+    passes = Passes(data, r, weights=weights, threads=1)
+    passes.ridge = ridge
+    value, gradient = passes.gradient(B)
+    value_, gradient_, W_, Minv_ = twin(data, B, weights, ridge)
+    assert value == pytest.approx(value_, rel=1e-10)
+    np.testing.assert_allclose(gradient, gradient_, atol=1e-10 * np.abs(gradient_).max())
+    np.testing.assert_allclose(passes.W, W_, atol=1e-10 * np.abs(W_).max())
+    product = hessian_twin(data, B, D, weights, W_, Minv_)
+    np.testing.assert_allclose(passes.hessian(D), product, atol=1e-10 * np.abs(product).max())
+
+
+def test_one_row_determines_one_coefficient():
+    data = TaskData.from_rows([[2.0, 0.0], [0.0, 3.0]], [4.0, 6.0], ["a", "b"])
+    passes = Passes(data, 1, threads=1)
+    assert passes.gradient(np.array([[0.6], [0.8]]))[0] == pytest.approx(0.0, abs=1e-18)
+    np.testing.assert_allclose(passes.W[:, 0], [4.0 / 1.2, 6.0 / 2.4], rtol=1e-12)
+
+
+def test_gradient_is_the_derivative_of_the_value():
+    data, rng = problem(seed=3)[0], np.random.default_rng(3)
+    B, D = np.linalg.qr(rng.standard_normal((12, 2)))[0], rng.standard_normal((12, 2))
+    passes = Passes(data, 2, threads=1)
+    h = 1e-5
+    slope = (passes.gradient(B + h * D)[0] - passes.gradient(B - h * D)[0]) / (2 * h)
+    assert slope == pytest.approx(2 * float(np.sum(passes.gradient(B)[1] * D)), rel=1e-6)
+
+
+def test_a_task_with_fewer_rows_than_the_rank_gets_the_minimum_norm_answer():
+    data, rng = ragged(4), np.random.default_rng(4)
+    B = np.linalg.qr(rng.standard_normal((9, 4)))[0]
+    passes = Passes(data, 4, threads=1)
+    passes.gradient(B)
+    for t in np.flatnonzero((data.counts > 0) & (data.counts < 4)):
+        X, y = data.rows_of(t)
+        np.testing.assert_allclose(passes.W[t], np.linalg.pinv(X @ B) @ y, atol=1e-4)
+        np.testing.assert_allclose(X @ B @ passes.W[t], y, atol=1e-6)
+    assert not passes.W[data.counts == 0].any()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_threads_do_not_change_results(dtype, monkeypatch):
+    monkeypatch.setattr(_passes, "_SMALL", 0)
+    data, rng = problem(T=40, n=15, seed=1, dtype=dtype)[0], np.random.default_rng(1)
+    B, D = np.linalg.qr(rng.standard_normal((12, 2)))[0], rng.standard_normal((12, 2))
+    results = []
+    for threads in (1, 2):
+        passes = Passes(data, 2, threads=threads)
+        results.append([*passes.gradient(B), passes.W.copy(), passes.hessian(D)])
+        results[-1] += [correlations(data, threads=threads), *task_moments(data, B, threads=threads)]
+    for one, two in zip(*results, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-12, atol=0)
+
+
+def test_ranges_cover_every_task_once(monkeypatch):
+    monkeypatch.setattr(_passes, "_SMALL", 0)
+    data = ragged(2)
+    covered = [t for first, last in task_ranges(data) for t in range(first, last)]
+    assert covered == list(range(data.n_tasks))
+
+
+def test_correlations_match_numpy():
+    data = ragged(3)
+    expected = np.column_stack([X.T @ y for X, y in data])
+    np.testing.assert_allclose(correlations(data, threads=1), expected, atol=1e-12)
+    other = np.arange(data.n_rows, dtype=float)
+    expected = np.column_stack([X.T @ e for X, e in data.replace_y(other)])
+    np.testing.assert_allclose(correlations(data, other, threads=1), expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("r", range(1, 8))
+def test_moments_match_numpy(r):
+    data, rng = ragged(r), np.random.default_rng(r)
+    B = rng.standard_normal((9, r))
+    gram, cross, W, rss = task_moments(data, B, threads=1)
+    for t, (X, y) in enumerate(data):
+        Z = X @ B
+        np.testing.assert_allclose(gram[t], Z.T @ Z, atol=1e-10)
+        np.testing.assert_allclose(cross[t], Z.T @ y, atol=1e-10)
+        assert rss[t] == pytest.approx(np.sum((y - Z @ np.linalg.pinv(Z) @ y) ** 2), abs=1e-8)
+        if len(y) > r:
+            np.testing.assert_allclose(W[t], np.linalg.lstsq(Z, y, rcond=None)[0], rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("r", range(1, 8))
+def test_posteriors_match_the_formula(r):
+    rng = np.random.default_rng(r)
+    A = rng.standard_normal((5, r, r + 2))
+    gram = A @ A.transpose(0, 2, 1)
+    gram[0] = 0.0  # a task with no rows keeps the prior
+    gap, mean, root = rng.standard_normal((5, r)), rng.standard_normal(r), rng.standard_normal((r, r))
+    gap[0] = 0.0
+    W, P = np.empty((5, r)), np.empty((5, r, r))
+    _kernels.posteriors(gram, gap, root, 0.3, mean, W, P)
+    expected = np.linalg.inv(gram / 0.3 + np.linalg.inv(root @ root.T))
+    np.testing.assert_allclose(P, expected, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(W, mean + np.einsum("tij,tj->ti", expected, gap) / 0.3, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("r", [1, 3, 6])
+def test_float32_agrees_with_float64(r):
+    single, double = ragged(r, np.float32), ragged(r)
+    B = np.linalg.qr(np.random.default_rng(r).standard_normal((9, r)))[0]
+    value32, gradient32 = Passes(single, r, threads=1).gradient(B)
+    value64, gradient64 = Passes(double, r, threads=1).gradient(B)
+    assert value32 == pytest.approx(value64, rel=1e-4)
+    np.testing.assert_allclose(gradient32, gradient64, atol=1e-3 * np.abs(gradient64).max())
+
+
+def test_nan_is_not_hidden_by_fast_arithmetic():
+    X = np.full((3, 2), np.nan)
+    data = TaskData(X, np.ones(3), np.array([0, 3]), np.array(["a"]))
+    assert np.isnan(Passes(data, 1, threads=1).gradient(np.eye(2)[:, :1])[0])
+
+
+@pytest.mark.parametrize("threads", [0, -1, "many"])
+def test_bad_threads(threads):
+    with pytest.raises(SettingError, match="at least 1"):
+        Passes(ragged(1), 1, threads=threads)
+
+
+def test_threads_from_the_environment(monkeypatch):
+    monkeypatch.setenv("BANISTER_THREADS", "3")
+    assert Passes(ragged(1), 1).threads == 3

@@ -1,0 +1,89 @@
+"""How many directions the tasks share."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from banister.errors import ConvergenceWarning
+from banister.estimators._varpro import Whitening
+from banister.estimators.altgdmin import AltGDmin
+from banister.estimators.rank import noise_variance, scan_ranks, weakest_snr, whiten_basis
+from problems import fifth_best, problem
+
+
+def scan(data, **options):
+    return scan_ranks(data, Whitening.of(data), rng=np.random.default_rng(0), threads=1, **options)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3, 4])
+def test_the_true_rank_is_found(rank):
+    data, _ = problem(d=25, T=30, r=rank, n=40, noise=0.1, seed=rank)
+    found = scan(data)
+    assert found.rank == rank
+    assert len(found.snr) == rank + 1
+    assert found.snr[rank - 1] > 1.25 > found.snr[rank]
+
+
+def test_the_true_rank_is_found_on_policy_collected_data():
+    data, _ = fifth_best(d=30, T=30, r=2, n=40, noise=1e-2, seed=0)
+    assert scan(data).rank == 2
+
+
+@pytest.mark.statistical
+def test_pure_noise_has_no_rank():
+    """Noise sits near 0.85: below the threshold of 1.25 in all of 20 seeds."""
+    seen = []
+    for seed in range(20):
+        data, _ = problem(d=20, T=25, n=30, seed=seed)
+        noise = np.random.default_rng(seed).standard_normal(data.n_rows)
+        found = scan(data.replace_y(noise))
+        assert found.rank == 0
+        seen.append(found.snr[0])
+    assert 0.6 < np.mean(seen) < 1.1
+
+
+def test_auto_is_the_scan_and_shows_what_it_saw():
+    data, _ = problem(d=25, T=30, r=3, n=40, noise=0.1)
+    model = AltGDmin(threads=1).fit_data(data)
+    assert model.rank_ == 3
+    assert model.B_.shape == (25, 3)
+    assert np.all(model.singular_values_ > 1)
+    assert np.all(np.diff(model.singular_values_) <= 0)
+
+
+def test_auto_without_signal_uses_one_direction_and_says_so():
+    data, _ = problem(n=30)
+    data = data.replace_y(np.random.default_rng(0).standard_normal(450))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = AltGDmin(threads=1).fit_data(data)
+    assert model.rank_ == 1
+    assert any("No shared direction stands out" in w for w in model.warnings_)
+
+
+def test_too_few_rows_to_tell():
+    data, _ = problem(n=2, noise=0.01)
+    assert weakest_snr(data, np.ones((15, 1)), np.ones(15)) == 0.0
+
+
+def test_noise_variance_counts_degrees_of_freedom():
+    data, _ = problem(n=10, noise=0.3, T=40)
+    found = scan(data, max_rank=2)
+    solution = found.solutions[1]
+    assert noise_variance(data, solution) == pytest.approx(solution.objective / (400 - 80 - 20))
+    assert noise_variance(data, solution, intercepts=True) == pytest.approx(
+        solution.objective / (400 - 120 - 20)
+    )
+    assert noise_variance(data, solution, 0.5) == 0.5
+    assert noise_variance(data, solution) == pytest.approx(0.09, rel=0.2)
+
+
+def test_whitened_basis_is_the_same_model():
+    data, _ = problem()
+    whitening, solution = Whitening.of(data), scan(data, max_rank=2).solutions[1]
+    basis, W = whiten_basis(whitening, solution.B, solution.W)
+    np.testing.assert_allclose(basis.T @ basis, np.eye(2), atol=1e-12)
+    np.testing.assert_allclose(whitening.A @ basis @ W.T, solution.B @ solution.W, atol=1e-10)

@@ -1,0 +1,157 @@
+"""The default solver: optimality, the same optimum as another method, and honest endings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from banister.data import TaskData
+from banister.estimators._passes import Passes
+from banister.estimators._starts import solve, top_left
+from banister.estimators._varpro import Whitening, minimise
+from problems import fifth_best, problem, relative_error
+
+
+def solved(data, r, **options):
+    passes = Passes(data, r, threads=1, weights=options.pop("weights", None))
+    return solve(passes, Whitening.of(data), rng=np.random.default_rng(0), **options)
+
+
+def objective(data, B, W, weights=None):
+    weights = np.ones(data.n_tasks) if weights is None else weights
+    return sum(weights[t] * np.sum((y - X @ (B @ W[:, t])) ** 2) for t, (X, y) in enumerate(data))
+
+
+def lbfgs(data, B, W, weights):
+    """SciPy's L-BFGS on (B, W) with analytic gradients."""
+    d, r = B.shape
+    X, y, codes, omega = data.X, data.y, data.codes, weights[data.codes]
+
+    def value(z):
+        B, W = z[: d * r].reshape(d, r), z[d * r :].reshape(-1, r)
+        XB = X @ B
+        e = np.einsum("ir,ir->i", XB, W[codes]) - y
+        grad_W = np.zeros_like(W)
+        np.add.at(grad_W, codes, (omega * e)[:, None] * XB)
+        grad_B = X.T @ ((omega * e)[:, None] * W[codes])
+        return float(omega @ e**2), 2 * np.concatenate([grad_B.ravel(), grad_W.ravel()])
+
+    start = np.concatenate([B.ravel(), W.T.ravel()])
+    options = {"maxiter": 20000, "maxfun": 40000, "ftol": 1e-15, "gtol": 1e-10, "maxcor": 30}
+    return minimize(value, start, jac=True, method="L-BFGS-B", options=options).fun
+
+
+CASES = {
+    "isotropic": {},
+    "ragged": {"counts": [0, 1, 2, 3, 5, 8, 13, 21, 34, 40, 40, 7, 9, 11, 30], "noise": 0.3},
+    "wide": {"d": 40, "T": 10, "n": 60},
+    "rank three": {"r": 3, "n": 25, "noise": 0.5},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_gradient_vanishes_at_the_solution(case):
+    data, _ = problem(**CASES[case])
+    r = CASES[case].get("r", 2)
+    solution, agreed = solved(data, r)
+    assert solution.converged
+    assert agreed
+    passes = Passes(data, r, threads=1)
+    value, gradient = passes.gradient(solution.B)
+    assert value == pytest.approx(solution.objective, rel=1e-9)
+    assert np.linalg.norm(gradient) <= 1e-4 * np.sqrt(value) * np.linalg.norm(data.X, 2)
+    np.testing.assert_allclose(solution.B.T @ solution.B, np.eye(r), atol=1e-12)
+    assert objective(data, solution.B, solution.W) == pytest.approx(value, rel=1e-8)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_optimum_is_that_of_lbfgs_on_both_factors(case):
+    data, _ = problem(**CASES[case])
+    weights = np.linspace(0.5, 2.0, data.n_tasks)
+    solution, _ = solved(data, CASES[case].get("r", 2), weights=weights)
+    rng = np.random.default_rng(1)
+    B, W = (part + 0.05 * rng.standard_normal(part.shape) for part in (solution.B, solution.W))
+    found = lbfgs(data, B, W, weights)
+    assert solution.objective == pytest.approx(found, rel=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_noise_is_solved_exactly(seed):
+    data, theta = problem(noise=0.0, seed=seed)
+    solution, agreed = solved(data, 2)
+    assert solution.converged
+    assert agreed
+    assert relative_error(solution.B @ solution.W, theta) < 1e-10
+
+
+def test_zero_rewards_are_a_solution_at_once():
+    data, _ = problem()
+    solution, _ = solved(data.replace_y(np.zeros(data.n_rows)), 2)
+    assert solution.converged
+    assert solution.objective == 0.0
+    assert not solution.W.any()
+
+
+def test_a_warm_start_takes_fewer_passes_to_the_same_optimum():
+    data, _ = fifth_best(d=30, T=30, r=2, n=30, noise=0.01, seed=0)
+    cold, _ = solved(data, 2, check=False)
+    less = TaskData.from_codes(
+        *(a[np.arange(900) % 30 < 24] for a in (data.X, data.y, data.codes)), data.labels
+    )
+    earlier, _ = solved(less, 2)
+    warm, _ = solved(data, 2, warm=earlier.B, check=False)
+    assert warm.objective == pytest.approx(cold.objective, rel=1e-8)
+    assert warm.passes < cold.passes
+
+
+def test_the_objective_never_rises():
+    for seed in range(5):
+        data, _ = problem(n=5, noise=1.0, seed=seed)
+        passes = Passes(data, 3, threads=1)
+        B = np.linalg.qr(np.random.default_rng(seed).standard_normal((12, 3)))[0]
+        history = minimise(passes, Whitening.of(data), B).history
+        assert np.all(np.diff(history) <= 0)
+
+
+def test_too_small_a_budget_is_said():
+    data, _ = fifth_best(d=20, T=20, r=2, n=20, noise=0.1, seed=1)
+    passes = Passes(data, 2, threads=1)
+    B = np.linalg.qr(np.random.default_rng(0).standard_normal((20, 2)))[0]
+    solution = minimise(passes, Whitening.of(data), B, max_passes=5)
+    assert not solution.converged
+    assert solution.passes < 5 + 52  # one outer step may overshoot by its inner ones
+
+
+def test_policy_collected_data_are_fitted():
+    data, theta = fifth_best(d=40, T=40, r=2, n=40, noise=1e-3, seed=0)
+    solution, agreed = solved(data, 2)
+    assert solution.converged
+    assert agreed
+    assert relative_error(solution.B @ solution.W, theta) < 0.01
+
+
+def test_correlated_features_are_fitted():
+    rng = np.random.default_rng(0)
+    data, _theta = problem(noise=0.0)
+    mix = np.linalg.qr(rng.standard_normal((12, 12)))[0] * np.geomspace(1, 1e-4, 12)
+    warped = TaskData(data.X @ mix, data.y, data.offsets, data.labels)
+    solution, _ = solved(warped, 2)
+    assert solution.converged
+    fitted = np.einsum("ij,ji->i", warped.X, (solution.B @ solution.W)[:, data.codes])
+    np.testing.assert_allclose(fitted, data.y, atol=1e-8)
+
+
+def test_whitening_undoes_itself_and_whitens():
+    data, _ = problem(d=6)
+    whitening = Whitening.of(data)
+    np.testing.assert_allclose(whitening.A @ whitening.inverse, np.eye(6), atol=1e-10)
+    second_moment = data.X.T @ data.X / data.n_rows
+    np.testing.assert_allclose(whitening.A.T @ second_moment @ whitening.A, np.eye(6), atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(5, 9), (9, 5)])
+def test_top_left_spans_the_top_singular_vectors(shape):
+    matrix = np.random.default_rng(0).standard_normal(shape)
+    found, exact = top_left(matrix, 2), np.linalg.svd(matrix)[0][:, :2]
+    np.testing.assert_allclose(found @ found.T, exact @ exact.T, atol=1e-10)
