@@ -6,9 +6,9 @@
 solution's spectrum. For noise of standard deviation `sd` the rule is
 `sd √(max_t ‖X_t‖_F² + ‖Σ X_t'X_t‖) / N`, the two terms of Chevet's inequality with their squares added. For
 standardised features and `n` rows in each of `T` tasks that is `sd √((d + T)/n) / T`. Theory asks for twice
-the norm. At d = T = 100, rank 2, 50 to 200 rows a task (means of 3 seeds) twice made the error 1.4 to 1.6 times
-as large on Gaussian features with noise 0.001 to 0.3, where this rule matches "cv". On rows picked by a policy
-(the fifth best of ten actions), noise 0.001, this rule's error is still 1.3 to 1.5 times that of "cv".
+the norm. At d = T = 100, rank 2, 50 to 200 rows a task (means of 3 seeds) twice made the error 1.4 to 1.6
+times as large on Gaussian features with noise 0.001 to 0.3, where this rule matches "cv". On rows picked by a
+policy (the fifth best of ten actions), noise 0.001, this rule's error is still 1.3 to 1.5 times that of "cv".
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ class TraceNorm(MultiTaskRegressor):
         lam: the penalty, a positive number in the normalisation above; `"cv"`: validated on held-out rows
             along a warm-started path; `"rate"`: the size of the noise in the gradient, which for standardised
             features and `n` rows a task is `sd √((d + T)/n) / T` (see `banister.estimators._trace_tuning`).
-            The rule is as good as `"cv"` on Gaussian features, and cheaper when there is little noise. It is too
-            large where a policy picked the rows, and far too large for strongly correlated features
+            The rule is as good as `"cv"` on Gaussian features, and cheaper when there is little noise. It is
+            too large where a policy picked the rows, and far too large for strongly correlated features
             (non-negative ratings, say): use `"cv"` there.
         noise: standard deviation of the rewards' noise for `"rate"`; estimated from the data if None.
         holdout: share of each task's rows held out by `"cv"`.
