@@ -17,6 +17,8 @@ from banister.errors import InputError, ShapeError
 
 Bool = NDArray[np.bool_]
 
+_ROWS = 2048  # rows scored at once: their gathered parameters then stay in the processor's cache
+
 EXPLORE = "explore"
 CERTIFIED = "certified"
 GREEDY = "greedy"
@@ -76,6 +78,14 @@ class Requests:
     def dim(self) -> int:
         """d."""
         return int(self.actions.shape[2])
+
+    def scores(self, theta: Float) -> Float:
+        """`x'θ_t` of every action for parameters (d, T), shape (m, K)."""
+        by_task, out = np.ascontiguousarray(theta.T), np.empty(self.actions.shape[:2])
+        for start in range(0, len(self), _ROWS):
+            rows = slice(start, start + _ROWS)
+            np.matmul(self.actions[rows], by_task[self.task[rows]][:, :, None], out=out[rows, :, None])
+        return out
 
     def baseline_features(self) -> Float:
         """The baseline's features, shape (m, d)."""

@@ -1,0 +1,89 @@
+"""Certified mode: play the best action whose lower bound clears the floor, else fall back on the baseline."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from banister.contract import Choices, Outcomes, Requests
+from banister.data import Float
+from banister.policies.schedules import Schedule
+from banister.safety.certificate import Certificate
+from banister.safety.certify import Certifier
+from banister.safety.constraint import Constraint
+from banister.safety.evidence import Evidence
+from banister.safety.exploration import ConservativeMixture
+
+
+class CertifiedMode:
+    """Refits whenever the data have grown by a set share, and lets the certificate decide.
+
+    Data are pooled over all time. Where nothing is certified the baseline is played, or the conservative
+    mixture where mixtures can be.
+    """
+
+    def __init__(
+        self,
+        constraint: Constraint,
+        certifier: Certifier,
+        schedule: Schedule,
+        mixture: ConservativeMixture | None,
+        n_tasks: int,
+        rng: np.random.Generator,
+    ) -> None:
+        self.constraint, self.certifier, self.schedule, self.mixture = constraint, certifier, schedule, mixture
+        self.n_tasks, self.rng = n_tasks, rng
+        self.evidence = Evidence()
+        self.certificate: Certificate | None = None
+        self._decisions = 0
+        self._next = schedule.next(0)
+
+    @property
+    def theta(self) -> Float | None:
+        """The last fit's estimate, whether or not it opened a gate."""
+        if self.certificate is None or self.certificate.rank == 0:
+            return None
+        return self.certificate.theta.T
+
+    @property
+    def block(self) -> int:
+        """Rounds until the next refit, if every task is asked once a round."""
+        missing = self._next * self.n_tasks - self.evidence.n_plays
+        return max(1, -(-missing // self.n_tasks))
+
+    def decide(self, requests: Requests) -> Choices:
+        """The best certified action, else the fallback."""
+        self._decisions += len(requests)
+        if self.certificate is None:
+            self.certificate = Certificate.closed(self.n_tasks, requests.dim)
+        choices = self.certificate.judge(requests, self.constraint)
+        self.evidence.see(requests)
+        return choices if self.mixture is None else self._mixed(requests, choices, self.mixture)
+
+    def _mixed(self, requests: Requests, choices: Choices, mixture: ConservativeMixture) -> Choices:
+        """Mixtures in place of uncertified baselines; the reason stays that of the certificate."""
+        mixed = mixture.choose(requests, self.constraint, self.rng)
+        keep = choices.certified
+        return Choices(
+            np.where(keep[:, None], choices.features, mixed.features),
+            np.where(keep, choices.index, mixed.index),
+            keep,
+            np.where(keep, choices.lower_bound, mixed.lower_bound),
+            choices.floor,
+            choices.reason,
+        )
+
+    def learn(self, outcomes: Outcomes) -> None:
+        """Take in rewards; refit when the schedule says so."""
+        self.evidence.learn(outcomes)
+        if self.evidence.n_plays >= self._next * self.n_tasks and len(outcomes):
+            self.refit(outcomes.features.shape[1])
+
+    def refit(self, dim: int) -> None:
+        """A new certificate from everything seen."""
+        self.certificate = self.certifier.certify(
+            self.evidence, self.n_tasks, dim, self._decisions, self.rng
+        )
+        self._next = self.schedule.next(self.evidence.n_plays // self.n_tasks)
+
+    def end_epoch(self) -> None:
+        """The fixed epochs of the paper mean nothing here."""

@@ -1,0 +1,130 @@
+"""Safe-AltGDmin: learn a representation that tasks share, and never earn less than the floor."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+
+from banister.contract import Choices, Environment, Outcomes, Requests
+from banister.data import Float
+from banister.errors import SettingError
+from banister.estimators.paper import PaperSolver
+from banister.policies.certified_mode import CertifiedMode
+from banister.policies.paper_mode import PaperMode
+from banister.policies.schedules import GrowthSchedule, Schedule
+from banister.safety.certify import Certifier
+from banister.safety.constraint import Constraint
+from banister.safety.exploration import ConservativeMixture
+
+
+class SafeAltGDmin:
+    """The paper's policy, and the one that holds on data.
+
+    `safety="certified"` (the default) plays an action only if a lower confidence bound on its expected reward
+    clears the floor, refits as data grow, and keeps every gate shut while the model cannot be trusted.
+    `safety="paper"` is Algorithm 1: conservative exploration in the first epoch, then greedy.
+
+    Args:
+        alpha: the share of the baseline reward that may be risked, strictly between 0 and 1.
+        safety: "certified" or "paper".
+        rank: r; None to find it in the data. In certified mode a rank below what the data show keeps every
+            gate shut.
+        schedule: when certified mode refits, in rounds; by default whenever the data have grown by a share.
+        confidence: of all bounds of certified mode together.
+        mixing: whether the mixture `(1−ρ)x_b + ρζ` can be played while nothing is certified. None: in paper's
+            mode yes, in certified mode no (a catalogue has no mixtures).
+        rho: a constant ρ; None for Lemma l8's, per request.
+        norm_bound: a bound on ‖θ_t‖ for Lemma l8; None to estimate one, conservatively, from the requests.
+        horizon: rounds over which Lemma l8's probability is shared out.
+        delta: that probability.
+        solver: paper's mode only: None for the default solver, or a `PaperSolver`.
+        literal_floor: use the paper's `(1−α) r_b` also where `r_b` is negative.
+
+    Examples:
+        >>> from banister import SafeAltGDmin, Synthetic, simulate
+        >>> env = Synthetic(dim=10, rank=1, tasks=12, actions=5, baseline_rank=3)
+        >>> result = simulate(env, SafeAltGDmin(alpha=0.2), epochs=2, rounds=20)
+        >>> int(result.violations.sum())
+        0
+    """
+
+    def __init__(
+        self,
+        alpha: float = 0.2,
+        *,
+        safety: str = "certified",
+        rank: int | None = None,
+        schedule: Schedule | None = None,
+        confidence: float = 0.95,
+        mixing: bool | None = None,
+        rho: float | None = None,
+        norm_bound: float | Float | None = None,
+        horizon: int = 200,
+        delta: float = 0.01,
+        solver: PaperSolver | None = None,
+        literal_floor: bool = False,
+    ) -> None:
+        if safety not in ("certified", "paper"):
+            raise SettingError(f"safety={safety!r} must be 'certified' or 'paper'.")
+        if safety == "certified" and solver is not None:
+            raise SettingError("solver is for safety='paper'; certified mode has its own fit.")
+        self.constraint = Constraint(alpha, literal_floor)
+        self.alpha = alpha
+        self.safety, self.rank, self.schedule, self.confidence = safety, rank, schedule, confidence
+        self.mixing = safety == "paper" if mixing is None else mixing
+        self.rho, self.norm_bound, self.horizon, self.delta, self.solver = rho, norm_bound, horizon, delta, solver
+        Certifier(confidence=confidence)  # a bad setting is an error now, not at the first trial
+        self._mixture(1)
+
+    @classmethod
+    def example(cls, env: Environment) -> Self:
+        """A small instance for the contract tests."""
+        return cls()
+
+    def reset(self, n_tasks: int, rng: np.random.Generator) -> None:
+        """Start a new trial over `n_tasks` tasks."""
+        if self.safety == "paper":
+            self._mode: PaperMode | CertifiedMode = PaperMode(
+                self.constraint, self._mixture(n_tasks), self.solver, self.rank, n_tasks, rng
+            )
+        else:
+            self._mode = CertifiedMode(
+                self.constraint,
+                Certifier(confidence=self.confidence, rank=self.rank),
+                self.schedule or GrowthSchedule(),
+                self._mixture(n_tasks) if self.mixing else None,
+                n_tasks,
+                rng,
+            )
+
+    def _mixture(self, n_tasks: int) -> ConservativeMixture:
+        return ConservativeMixture(
+            plays=self.horizon * n_tasks,
+            rho=self.rho,
+            norm_bound=self.norm_bound,
+            delta=self.delta,
+            mixing=self.mixing,
+        )
+
+    @property
+    def block(self) -> int | None:
+        """Rounds it wishes to be asked at once now."""
+        return self._mode.block
+
+    @property
+    def theta(self) -> Float | None:
+        """The current estimate, (d, T); None before the first."""
+        return self._mode.theta
+
+    def decide(self, requests: Requests) -> Choices:
+        """Choose for each request."""
+        return self._mode.decide(requests)
+
+    def learn(self, outcomes: Outcomes) -> None:
+        """Take in what came back."""
+        self._mode.learn(outcomes)
+
+    def end_epoch(self) -> None:
+        """The end of one of the paper's epochs."""
+        self._mode.end_epoch()

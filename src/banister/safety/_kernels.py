@@ -1,0 +1,138 @@
+"""The compiled judgement of requests, one after the other.
+
+Standard errors cost d² each, so they are computed only for actions that could be played: candidates are
+taken from the highest estimate downwards and the first whose bound clears the floor is played.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from banister.safety.checks import BASELINES, OPEN
+
+_jit: Any = numba.njit(
+    cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz", "arcp"}, error_model="numpy"
+)
+
+NOT_CLEARED = 100  # beyond the codes of `checks`: the gate is open, but no action's bound clears the floor
+
+
+@_jit
+def _dot(a, b):  # type: ignore[no-untyped-def]
+    s = 0.0
+    for j in range(a.shape[0]):
+        s += a[j] * b[j]
+    return s
+
+
+@_jit
+def _two_products(V, a, b, va, vb):  # type: ignore[no-untyped-def]
+    """va = V a and vb = V b for a symmetric V, reading V once."""
+    d = V.shape[0]
+    for i in range(d):
+        row = V[i]
+        s = t = 0.0
+        for j in range(d):
+            s += row[j] * a[j]
+            t += row[j] * b[j]
+        va[i], vb[i] = s, t
+
+
+@_jit
+def _product(V, a, va):  # type: ignore[no-untyped-def]
+    for i in range(V.shape[0]):
+        va[i] = _dot(V[i], a)
+
+
+@_jit
+def _best_untried(mean, tried):  # type: ignore[no-untyped-def]
+    best = -1
+    for k in range(mean.shape[0]):
+        if not tried[k] and (best < 0 or mean[k] > mean[best]):
+            best = k
+    return best
+
+
+@_jit
+def judge(  # type: ignore[no-untyped-def]
+    task, actions, baseline, index, reward, error, slack, literal, alpha, theta, V, z, shut, chosen, bound,
+    floor, code,
+):  # fmt: skip
+    """Choose for each request in turn.
+
+    Args:
+        task, actions, baseline, index: requests; `baseline` (m, d) features, `index` −1 if it is not listed.
+        reward: (m,) known baseline reward, NaN if unknown.
+        error: (m,) its standard error as a label; slack: (m,) what the floor allows for it.
+        literal, alpha: the floor.
+        theta: (T, d); V: (T, d, d); z: (T,); shut: (T,) why a task's gate is shut, 0 if it is open. A task
+            whose baseline reward contradicts the model is shut from that request on.
+        chosen, bound, floor, code: (m,) results; `chosen` is −1 where nothing is certified.
+    """
+    m, n_actions, d = actions.shape
+    vb, vx = np.empty(d), np.empty(d)
+    mean, cross = np.empty(n_actions), np.empty(n_actions)
+    tried = np.empty(n_actions, np.bool_)
+    for i in range(m):
+        t, r = task[i], reward[i]
+        known = not np.isnan(r)
+        high = r + slack[i]
+        floor[i] = high - alpha * (high if literal else abs(high)) if known else np.nan
+        chosen[i], bound[i], code[i] = -1, np.nan, shut[t]
+        if shut[t] != OPEN:
+            continue
+        xb = baseline[i]
+        for k in range(n_actions):
+            mean[k], tried[k] = _dot(actions[i, k], theta[t]), False
+        guess = _best_untried(mean, tried)
+        _two_products(V[t], xb, actions[i, guess], vb, vx)
+        guess_variance = _dot(vx, actions[i, guess])
+        mean_b, var_b = _dot(xb, theta[t]), max(_dot(xb, vb), 0.0)
+        gain = 0.0
+        if known:
+            total = var_b + error[i] * error[i]
+            surprise = r - mean_b
+            if surprise * surprise > z[t] * z[t] * total:
+                shut[t] = BASELINES
+                code[i] = BASELINES
+                continue
+            gain = 1.0 / total if total > 0.0 else 0.0
+        for k in range(n_actions):
+            cross[k] = _dot(actions[i, k], vb)
+            if known:
+                # Knowing x_b'θ = r_b moves every estimate that is correlated with it.
+                mean[k] += cross[k] * gain * (r - mean_b)
+        code[i] = NOT_CLEARED
+        for _ in range(n_actions):
+            k = _best_untried(mean, tried)
+            tried[k] = True
+            if k == index[i]:
+                chosen[i], bound[i], code[i] = k, r if known else 0.0, OPEN
+                break
+            if known and mean[k] < floor[i]:
+                break
+            if k == guess:
+                variance = guess_variance
+            else:
+                _product(V[t], actions[i, k], vx)
+                variance = _dot(vx, actions[i, k])
+            if known:
+                lower = mean[k] - z[t] * np.sqrt(max(variance - cross[k] * cross[k] * gain, 0.0))
+                least = floor[i]
+            else:
+                lower = -np.inf
+                least = 0.0
+                for sign in (-1.0, 1.0):
+                    if literal and sign > 0:
+                        continue
+                    f = 1.0 + sign * alpha
+                    spread = max(variance - 2 * f * cross[k] + f * f * var_b, 0.0)
+                    lower = max(lower, mean[k] - f * mean_b - z[t] * np.sqrt(spread))
+            if lower >= least:
+                chosen[i], bound[i], code[i] = k, lower, OPEN
+                if not known:
+                    floor[i] = 0.0
+                break

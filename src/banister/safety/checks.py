@@ -1,0 +1,63 @@
+"""Checks of single tasks: one that does not fit the shared model must not be certified by it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from banister.data import Float, TaskData
+from banister.safety.noise import task_sums
+
+OPEN, NO_DATA, REGIME, FEW_ROWS, MISFIT, BASELINES, FIT = range(7)
+REASONS = (
+    "certified",
+    "fallback:no-data",
+    "fallback:signal-too-weak",
+    "fallback:few-rows",
+    "fallback:task-misfit",
+    "fallback:baseline-disagrees",
+    "fallback:fit-not-converged",
+)
+
+_MISFIT = 4.0
+_BASELINE_RMS = 1.75
+
+
+def few_rows(counts: Float, rank: int) -> Float:
+    """Tasks with too few rows to have coefficients of their own and a residual."""
+    return counts < 2 * rank + 1
+
+
+def misfit(data: TaskData, correlation: Float, residual: Float, variance: Float) -> Float:
+    """The studentised U-statistic Σ_{i≠j} e_i e_j x̃_i'x̃_j of each task, (T,).
+
+    Large where a task's residuals agree on a direction, as those of a task outside the shared subspace do.
+    Squared lengths of whitened rows stand as their share of the mean, which is d.
+    """
+    lengths = np.einsum("ij,ij->i", data.X, data.X)
+    lengths *= data.dim / max(float(lengths.mean()), np.finfo(float).tiny)
+    own = np.bincount(data.codes, weights=residual**2 * lengths, minlength=data.n_tasks)
+    statistic = np.einsum("dt,dt->t", correlation, correlation) - own
+    total = np.bincount(data.codes, weights=lengths, minlength=data.n_tasks)
+    pairs = np.maximum(total**2 - task_sums(lengths, data.codes, data.n_tasks), np.finfo(float).tiny)
+    return statistic / (variance * np.sqrt(2 * pairs / data.dim))
+
+
+def misfitting(statistic: Float) -> Float:
+    """Tasks whose residuals agree on a direction."""
+    return statistic > _MISFIT
+
+
+def baseline_rms(residual: Float, kind: Float, data: TaskData) -> Float:
+    """Root mean square of the standardised residuals of each task's baseline labels; 1 without labels."""
+    label = kind == 1.0
+    if not label.any():
+        return np.ones(data.n_tasks)
+    codes = data.codes[label]
+    n = np.bincount(codes, minlength=data.n_tasks)
+    sums = task_sums(residual[label], codes, data.n_tasks)
+    return np.sqrt(np.divide(sums, n, out=np.ones(data.n_tasks), where=n > 0))
+
+
+def disagreeing(rms: Float) -> Float:
+    """Tasks whose known baseline rewards do not fit the model."""
+    return rms > _BASELINE_RMS

@@ -1,0 +1,80 @@
+"""Noise levels: of each task's rewards, and of baseline rewards that may be less exact than they are said to be.
+
+A task's own residual variance rests on few rows, so it is shrunk towards what is common to all tasks
+(Smyth 2004, the moderated variance of `limma`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import digamma, polygamma
+
+from banister.data import Float, Int
+
+_MOST = 1e4  # degrees of freedom that count as infinitely many
+
+
+@dataclass(frozen=True)
+class Moderated:
+    """Variances shrunk across tasks: `variance` (T,), and the degrees of freedom behind each, (T,)."""
+
+    variance: Float
+    freedom: Float
+
+
+def moderate(variance: Float, freedom: Float) -> Moderated:
+    """Shrink per-task variances with `freedom` degrees of freedom towards their common level.
+
+    Tasks with less than one degree of freedom get the common level.
+
+    Examples:
+        >>> out = moderate(np.array([1.0, 1.0, 1.0]), np.array([10.0, 10.0, 10.0]))
+        >>> np.round(out.variance, 2), bool((out.freedom > 1000).all())
+        (array([1., 1., 1.]), True)
+    """
+    used = (freedom >= 1) & (variance > 0)
+    if used.sum() < 2:
+        level = float(np.average(variance, weights=np.maximum(freedom, 1e-9)))
+        return Moderated(np.full(len(variance), level), np.maximum(freedom, 1.0))
+    half = freedom[used] / 2
+    e = np.log(variance[used]) - digamma(half) + np.log(half)
+    extra = float(np.var(e, ddof=1) - np.mean(polygamma(1, half)))
+    if extra <= 0:
+        # The spread of the variances is no more than chance: one level for all, from the pooled residuals.
+        level = float(np.average(variance[used], weights=freedom[used]))
+        total = min(float(freedom[used].sum()), _MOST)
+        return Moderated(np.full(len(variance), level), np.full(len(variance), total))
+    prior = min(2 * _inverse_trigamma(extra), _MOST)
+    level = float(np.exp(np.mean(e) + digamma(prior / 2) - np.log(prior / 2)))
+    own = np.where(used, freedom, 0.0)
+    shrunk = (prior * level + own * np.where(used, variance, 0.0)) / (prior + own)
+    return Moderated(shrunk, prior + own)
+
+
+def _inverse_trigamma(value: float) -> float:
+    """x with trigamma(x) = value, by Newton's method (Smyth 2004, appendix)."""
+    x = 0.5 + 1 / value
+    for _ in range(50):
+        trigamma = float(polygamma(1, x))
+        step = trigamma * (1 - trigamma / value) / float(polygamma(2, x))
+        x += step
+        if -step < 1e-8 * x:
+            break
+    return x
+
+
+def freedom_left(counts: Int, rank: int, dim: int) -> Float:
+    """Degrees of freedom that a rank-k fit leaves each task, (T,).
+
+    A task spends k on its coefficients and its share, by rows, of the representation's k (d − k).
+    """
+    rows = max(int(counts.sum()), 1)
+    shared = rank * max(dim - rank, 0) / rows
+    return np.maximum(counts * (1 - min(shared, 1.0)) - np.minimum(counts, rank), 0.0)
+
+
+def task_sums(values: Float, task: Int, n_tasks: int) -> Float:
+    """Σ of squares of the values of each task, (T,)."""
+    return np.bincount(task, weights=values**2, minlength=n_tasks)
