@@ -78,6 +78,17 @@ def test_gradient_is_the_derivative_of_the_value():
     assert slope == pytest.approx(2 * float(np.sum(passes.gradient(B)[1] * D)), rel=1e-6)
 
 
+@pytest.mark.parametrize("r", [1, 2, 5])
+def test_exact_hessian_is_the_derivative_of_the_gradient(r):
+    data, rng = ragged(r, counts=FULL), np.random.default_rng(r)
+    B, D = np.linalg.qr(rng.standard_normal((9, r)))[0], rng.standard_normal((9, r))
+    passes, h = Passes(data, r, threads=1, weights=rng.uniform(0.5, 2.0, 8)), 1e-5
+    numerical = (passes.gradient(B + h * D)[1] - passes.gradient(B - h * D)[1]) / (2 * h)
+    passes.gradient(B)
+    exact = passes.hessian(D, exact=True)
+    np.testing.assert_allclose(exact, numerical, atol=1e-7 * np.abs(exact).max())
+
+
 def test_a_task_with_fewer_rows_than_the_rank_gets_the_minimum_norm_answer():
     data, rng = ragged(4), np.random.default_rng(4)
     B = np.linalg.qr(rng.standard_normal((9, 4)))[0]

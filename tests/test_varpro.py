@@ -76,6 +76,19 @@ def test_the_optimum_is_that_of_lbfgs_on_both_factors(case):
     assert solution.objective == pytest.approx(found, rel=1e-8)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_pure_noise_and_too_high_a_rank_are_solved_to_the_end(seed):
+    """Gauss-Newton alone would creep here: a much stricter solve from its end gains less than 1e-8."""
+    data, _ = problem(d=20, T=25, n=15, seed=seed)
+    data = data.replace_y(np.random.default_rng(seed).standard_normal(data.n_rows))
+    solution, _ = solved(data, 3)
+    assert solution.converged
+    passes, whitening = Passes(data, 3, threads=1), Whitening.of(data)
+    start = np.linalg.qr(whitening.inverse @ solution.B)[0]
+    polished = minimise(passes, whitening, start, tol=1e-14, max_passes=3000)
+    assert solution.objective == pytest.approx(polished.objective, rel=1e-8)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_no_noise_is_solved_exactly(seed):
     data, theta = problem(noise=0.0, seed=seed)

@@ -187,22 +187,21 @@ def _longest(offsets, first, last):  # type: ignore[no-untyped-def]
 
 
 @_jit
-def value_and_gradient(X, y, offsets, weight, ridge, Bt, first, last, W, Z, Minv, grad):  # type: ignore[no-untyped-def]
+def value_and_gradient(X, y, offsets, weight, ridge, Bt, first, last, W, Z, Minv, V, grad):  # type: ignore[no-untyped-def]
     """One pass for tasks first..last at `B`: least squares per task, value, and gradient in `B`.
 
-    Writes `W` (T, r), `Z`, `Minv` (T, r, r) = (Z_t'Z_t + ridge I)^-1, adds −Σ ω_t X_t'e_t w_t' into `grad`
-    (r, d), and returns Σ ω_t (‖e_t‖² + ridge ‖w_t‖²) with e_t = y_t − Z_t w_t.
+    Writes `W` (T, r), `Z`, `Minv` (T, r, r) = (Z_t'Z_t + ridge I)^-1 and `V` (T, d) = X_t'e_t, adds
+    −Σ ω_t X_t'e_t w_t' into `grad` (r, d), and returns Σ ω_t (‖e_t‖² + ridge ‖w_t‖²), e_t = y_t − Z_t w_t.
     """
     r, d = Bt.shape
     residual = np.empty(_longest(offsets, first, last), X.dtype)
-    v = np.empty(d, X.dtype)
     M, L, h = np.empty((r, r)), np.zeros((r, r)), np.empty(r)
     value = 0.0
     for t in range(first, last):
         lo, hi = offsets[t], offsets[t + 1]
         z = Z[r * lo : r * hi].reshape((r, hi - lo))
         times_matrix(X, lo, hi, Bt, z)
-        w, e = W[t], residual[: hi - lo]
+        w, v, e = W[t], V[t], residual[: hi - lo]
         _solve_task(z, y[lo:hi], ridge, Minv[t], w, M, L, h)
         _residual(y[lo:hi], z, w, e)
         value += weight[t] * (dot(e, e) + ridge * dot(w, w))
@@ -215,12 +214,16 @@ def value_and_gradient(X, y, offsets, weight, ridge, Bt, first, last, W, Z, Minv
 
 
 @_jit
-def hessian_product(X, offsets, weight, Dt, first, last, W, Z, Minv, out):  # type: ignore[no-untyped-def]
-    """Add Σ ω_t X_t' (I − Z_t Minv_t Z_t') X_t D w_t w_t' of tasks first..last into `out` (r, d)."""
+def hessian_product(X, offsets, weight, Dt, exact, first, last, W, Z, Minv, V, out):  # type: ignore[no-untyped-def]
+    """Add the Hessian of f/2 applied to D, tasks first..last, into `out` (r, d).
+
+    Gauss-Newton's is Σ ω_t X_t' (I − Z_t Minv_t Z_t') X_t D w_t w_t'. The `exact` one follows how w moves
+    with B, dw = Minv_t (D'v_t − Z_t'X_t D w_t), v_t = X_t'e_t: Σ ω_t (X_t'(X_t D w_t + Z_t dw) w_t' − v_t dw').
+    """
     r, d = Dt.shape
     buffer = np.empty(_longest(offsets, first, last), X.dtype)
     v, q = np.empty(d, X.dtype), np.empty(d, X.dtype)
-    c = np.empty(r)
+    c, dw = np.empty(r), np.empty(r)
     for t in range(first, last):
         lo, hi = offsets[t], offsets[t + 1]
         z, w, u = Z[r * lo : r * hi].reshape((r, hi - lo)), W[t], buffer[: hi - lo]
@@ -230,16 +233,17 @@ def hessian_product(X, offsets, weight, Dt, first, last, W, Z, Minv, out):  # ty
                 q[j] += w[a] * Dt[a, j]
         times_vector(X, lo, hi, q, u)
         for a in range(r):
-            c[a] = dot(z[a], u)
+            c[a] = (dot(Dt[a], V[t]) if exact else 0.0) - dot(z[a], u)
         for a in range(r):
-            g, za = X.dtype.type(dot(Minv[t, a], c)), z[a]
+            dw[a] = dot(Minv[t, a], c)
+            step, za = X.dtype.type(dw[a]), z[a]
             for i in range(hi - lo):
-                u[i] -= g * za[i]
+                u[i] += step * za[i]
         transpose_times(X, lo, hi, u, v)
         for a in range(r):
-            scale = weight[t] * w[a]
+            along, against = weight[t] * w[a], weight[t] * dw[a] if exact else 0.0
             for j in range(d):
-                out[a, j] += scale * v[j]
+                out[a, j] += along * v[j] - against * V[t, j]
 
 
 @_jit

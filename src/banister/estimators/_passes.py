@@ -45,6 +45,7 @@ class Passes:
         self.W = np.empty((data.n_tasks, rank))
         self._Z = np.empty(data.n_rows * rank, dtype=data.X.dtype)
         self._Minv = np.empty((data.n_tasks, rank, rank))
+        self._V = np.empty((data.n_tasks, data.dim), dtype=data.X.dtype)
         self._ranges = task_ranges(data)
         self._inputs = read_only(data.X, data.y, data.offsets)
         self.threads = check_threads(threads)
@@ -58,21 +59,21 @@ class Passes:
             return float(
                 _kernels.value_and_gradient(
                     X, y, offsets, self.weights, self.ridge, Bt, first, last, self.W, self._Z,
-                    self._Minv, out,
+                    self._Minv, self._V, out,
                 )
             )  # fmt: skip
 
         values, total = self._run(work)
         return float(sum(values)), total.T
 
-    def hessian(self, D: Float) -> Float:
-        """The Gauss-Newton Hessian of f/2 at the last `B`, applied to D (d, r)."""
+    def hessian(self, D: Float, *, exact: bool = False) -> Float:
+        """The Hessian of f/2 at the last `B` applied to D (d, r): Gauss-Newton's, or the exact one."""
         Dt = self._transposed(D)
         X, _, offsets = self._inputs
 
         def work(first: int, last: int, out: Float) -> None:
             _kernels.hessian_product(
-                X, offsets, self.weights, Dt, first, last, self.W, self._Z, self._Minv, out
+                X, offsets, self.weights, Dt, exact, first, last, self.W, self._Z, self._Minv, self._V, out
             )
 
         return self._run(work)[1].T
@@ -174,8 +175,8 @@ def compile_kernels(dtype: Any) -> None:
         np.ones((1, 1, 1)),
         np.zeros((1, 1)),
     )
-    _kernels.value_and_gradient(X, y, offsets, one, 0.0, Bt, 0, 1, W, Z, cube, out)
-    _kernels.hessian_product(X, offsets, one, Bt, 0, 1, W, Z, cube, out)
+    _kernels.value_and_gradient(X, y, offsets, one, 0.0, Bt, 0, 1, W, Z, cube, Bt.copy(), out)
+    _kernels.hessian_product(X, offsets, one, Bt, False, 0, 1, W, Z, cube, Bt.copy(), out)
     _kernels.correlations(X, y, offsets, 0, 1, X.copy())
     _kernels.moments(X, y, offsets, Bt, 0, 1, cube, W, W.copy(), one)
     _kernels.posteriors(cube, W, W, 1.0, one, W.copy(), cube)

@@ -23,6 +23,7 @@ def solve(
     rng: np.random.Generator,
     tol: float = 1e-8,
     max_passes: int = 400,
+    budget: int | None = None,
     check: bool = True,
 ) -> tuple[Solution, bool]:
     """The best solution found, and whether two starts agreed on it.
@@ -30,8 +31,11 @@ def solve(
     The starts with the two lowest objectives are followed; the second only until it meets the first. Where
     they disagree, or nothing converged, the others follow: the remaining starts, a ridge continuation and
     random subspaces. With `check=False` one converged solve is enough. `warm` is a basis in the data's
-    coordinates, one more start.
+    coordinates, one more start. `max_passes` limits each descent, `budget` (twice that unless given) the
+    whole search.
     """
+    budget = 2 * max_passes if budget is None else budget
+    max_passes = min(max_passes, budget)
     starts = _ranked(passes, whitening, _candidates(passes, whitening, warm))
     descend = partial(minimise, passes, whitening, tol=tol, max_passes=max_passes)
     best, zero = descend(starts[0]), rounding_level(passes)
@@ -39,7 +43,7 @@ def solve(
         return best, True
     met = 1 if best.converged else 0
     for B in [*starts[1:], None, *_random(starts[0].shape, rng)]:
-        if met >= 2 or passes.count > 2 * max_passes:
+        if met >= 2 or passes.count >= budget:
             break
         if B is None:
             B = _continuation(passes, whitening, starts[0])

@@ -2,7 +2,9 @@
 
 It minimises `f(B) = Σ_t ω_t min_w ‖y_t − X_t B w‖²` over orthonormal `B`. The paper's gradient step needs
 Gaussian contexts to have a sensible length; data that a policy collected are not Gaussian, so here the
-design is whitened by its pooled second moment and the step comes from the Gauss-Newton model of `f`.
+design is whitened by its pooled second moment and the step comes from the Gauss-Newton model of `f`. Once
+steps lower `f` by little, the exact Hessian replaces that model: where residuals are large (much noise, a
+rank that is too high) Gauss-Newton alone converges slowly.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from banister.data import Float, TaskData
 from banister.estimators._passes import Passes
 
 _INNER = 50  # PCG steps at most within one outer step
+_NEWTON = 0.01  # after a step that lowers f by a smaller share, the exact Hessian takes over
 _STALLED = 1e12  # damping beyond which no step can make progress
 
 
@@ -90,6 +93,7 @@ def minimise(
             gain = actual / predicted
             mu *= max(1 / 3, 1 - (2 * gain - 1) ** 3)
             growth, state = 2.0, trial
+            state.exact = passes.ridge == 0 and actual <= _NEWTON * history[-1]
             history.append(state.f)
             converged = converged or state.f <= zero
         else:
@@ -104,7 +108,7 @@ class _Point:
     """A value of `B` with its objective, projected gradient and coefficients."""
 
     def __init__(self, passes: Passes, whitening: Whitening, B: Float) -> None:
-        self.passes, self.whitening, self.B = passes, whitening, B
+        self.passes, self.whitening, self.B, self.exact = passes, whitening, B, False
         self.evaluate()
 
     def evaluate(self) -> None:
@@ -125,8 +129,9 @@ class _Point:
         return out
 
     def hessian(self, D: Float) -> Float:
-        """The Gauss-Newton Hessian of f/2 here, applied to D."""
-        return self.project(self.whitening.A.T @ self.passes.hessian(self.whitening.A @ D))
+        """The Hessian of f/2 here, applied to D."""
+        raw = self.passes.hessian(self.whitening.A @ D, exact=self.exact)
+        return self.project(self.whitening.A.T @ raw)
 
 
 def _step(point: _Point, mu: float, tol: float) -> tuple[Float, float]:
@@ -137,7 +142,13 @@ def _step(point: _Point, mu: float, tol: float) -> tuple[Float, float]:
         product: Float = point.hessian(D) + mu * D @ point.S
         return product
 
-    D, residual = _pcg(damped, -point.g, lambda R: point.project(R @ inverse), tol)
+    def precondition(R: Float) -> Float:
+        return point.project(R @ inverse)
+
+    D, residual = _pcg(damped, -point.g, precondition, tol)
+    if point.exact and not D.any():  # no convexity here: Gauss-Newton's model always has it
+        point.exact = False
+        D, residual = _pcg(damped, -point.g, precondition, tol)
     hessian_D = -point.g - residual - mu * D @ point.S
     return D, float(-np.sum(point.g * D) - 0.5 * np.sum(D * hessian_D))
 
