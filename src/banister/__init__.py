@@ -14,6 +14,7 @@ from banister import errors
 __version__ = "0.1.0"
 
 _HOME = {
+    "SafeAltGDmin": "banister.policies.safe_altgdmin",
     "TaskData": "banister.data",
     "AltGDmin": "banister.estimators.altgdmin",
     "TraceNorm": "banister.estimators.trace_norm",

@@ -1,6 +1,3 @@
-"""The command line."""
+"""The command line: thin over the library. Parse, call, print, exit code."""
 
-
-def main() -> None:
-    """Run the command line."""
-    raise SystemExit("not wired yet")
+from banister.cli.app import main as main

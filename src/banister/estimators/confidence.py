@@ -13,6 +13,7 @@ what the task's own rows leave open within the span, and what all rows together 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -78,13 +79,7 @@ class LowRankCovariance:
 
     def variance(self, X: Float, codes: Int) -> Float:
         """Var(x'θ̂_t) of rows X (m, d) for task indices (m,), shape (m,)."""
-        out = np.empty(len(X))
-        order = np.argsort(codes, kind="stable")
-        bounds = np.flatnonzero(np.diff(codes[order], prepend=-1, append=-1))
-        for lo, hi in pairwise(bounds):
-            rows = order[lo:hi]
-            out[rows] = self._task_variance(X[rows], int(codes[rows[0]]))
-        return out
+        return by_task(self._task_variance, X, codes)
 
     def _task_variance(self, X: Float, t: int) -> Float:
         beta = X @ self.N
@@ -109,6 +104,17 @@ class LowRankCovariance:
         return total
 
 
+def by_task(form: Callable[[Float, int], Float], X: Float, codes: Int) -> Float:
+    """form(rows of a task, task) for every task among the rows X (m, d), put back in their order, (m,)."""
+    out = np.empty(len(X))
+    order = np.argsort(codes, kind="stable")
+    bounds = np.flatnonzero(np.diff(codes[order], prepend=-1, append=-1))
+    for lo, hi in pairwise(bounds):
+        rows = order[lo:hi]
+        out[rows] = form(X[rows], int(codes[rows[0]]))
+    return out
+
+
 def _information(
     data: TaskData, A: Float, B: Float, W: Float, precision: Float
 ) -> tuple[Float, Float, Float]:
@@ -120,15 +126,13 @@ def _information(
     step = max(1, _CHUNK // (d * d))
     for first in range(0, T, step):
         last = min(first + step, T)
-        H = np.empty((last - first, d * d))
-        for t in range(first, last):
-            G = _gram(data.rows_of(t)[0], A)
-            GB = G @ B
-            gram[t], cross[t] = B.T @ GB, GB
-            projected = G - GB @ np.linalg.solve(_regular(gram[t][None])[0], GB.T)
-            H[t - first] = projected.ravel()
+        G = np.stack([_gram(data.rows_of(t)[0], A) for t in range(first, last)])
+        cross[first:last] = G @ B
+        gram[first:last] = B.T @ cross[first:last]
+        spanned = cross[first:last] @ np.linalg.inv(_regular(gram[first:last]))
+        G -= spanned @ np.swapaxes(cross[first:last], 1, 2)
         weights = W[first:last, :, None] * W[first:last, None, :] * precision[first:last, None, None]
-        pairs += weights.reshape(last - first, r * r).T @ H
+        pairs += weights.reshape(last - first, r * r).T @ G.reshape(last - first, d * d)
     return pairs.reshape(r, r, d, d).transpose(0, 2, 1, 3), gram, cross
 
 

@@ -6,12 +6,15 @@ import numpy as np
 
 from banister.contract import Choices, Outcomes, Requests
 from banister.data import Float
-from banister.policies.schedules import Schedule
+from banister.policies.schedules import GrowthSchedule, Schedule
 from banister.safety.certificate import Certificate
 from banister.safety.certify import Certifier
 from banister.safety.constraint import Constraint
 from banister.safety.evidence import Evidence
 from banister.safety.exploration import ConservativeMixture
+
+EAGER = GrowthSchedule(first=5, share=0.2)
+SETTLED = GrowthSchedule(first=5, share=0.5)
 
 
 class CertifiedMode:
@@ -25,17 +28,22 @@ class CertifiedMode:
         self,
         constraint: Constraint,
         certifier: Certifier,
-        schedule: Schedule,
+        schedule: Schedule | None,
         mixture: ConservativeMixture | None,
         n_tasks: int,
         rng: np.random.Generator,
     ) -> None:
-        self.constraint, self.certifier, self.schedule, self.mixture = constraint, certifier, schedule, mixture
+        self.constraint, self.certifier, self.schedule, self.mixture = (
+            constraint,
+            certifier,
+            schedule,
+            mixture,
+        )
         self.n_tasks, self.rng = n_tasks, rng
         self.evidence = Evidence()
         self.certificate: Certificate | None = None
         self._decisions = 0
-        self._next = schedule.next(0)
+        self._next = self._schedule_now().next(0)
 
     @property
     def theta(self) -> Float | None:
@@ -79,11 +87,18 @@ class CertifiedMode:
             self.refit(outcomes.features.shape[1])
 
     def refit(self, dim: int) -> None:
-        """A new certificate from everything seen."""
-        self.certificate = self.certifier.certify(
-            self.evidence, self.n_tasks, dim, self._decisions, self.rng
-        )
-        self._next = self.schedule.next(self.evidence.n_plays // self.n_tasks)
+        """A new certificate from everything seen; where a fit settles nothing, an open one stays."""
+        new = self.certifier.certify(self.evidence, self.n_tasks, dim, self._decisions, self.rng)
+        if self.certificate is None or not (new.undecided and self.certificate.opened):
+            self.certificate = new
+        self._next = self._schedule_now().next(self.evidence.n_plays // self.n_tasks)
+
+    def _schedule_now(self) -> Schedule:
+        """The schedule given; else often while every gate is shut (fits are small then), less often later."""
+        if self.schedule is not None:
+            return self.schedule
+        opened = self.certificate is not None and self.certificate.opened
+        return SETTLED if opened else EAGER
 
     def end_epoch(self) -> None:
         """The fixed epochs of the paper mean nothing here."""

@@ -12,7 +12,7 @@ from banister.errors import SettingError
 from banister.estimators.paper import PaperSolver
 from banister.policies.certified_mode import CertifiedMode
 from banister.policies.paper_mode import PaperMode
-from banister.policies.schedules import GrowthSchedule, Schedule
+from banister.policies.schedules import Schedule
 from banister.safety.certify import Certifier
 from banister.safety.constraint import Constraint
 from banister.safety.exploration import ConservativeMixture
@@ -30,7 +30,8 @@ class SafeAltGDmin:
         safety: "certified" or "paper".
         rank: r; None to find it in the data. In certified mode a rank below what the data show keeps every
             gate shut.
-        schedule: when certified mode refits, in rounds; by default whenever the data have grown by a share.
+        schedule: when certified mode refits, in rounds; by default whenever the data have grown by a fifth,
+            and by half once a gate is open.
         confidence: of all bounds of certified mode together.
         mixing: whether the mixture `(1−ρ)x_b + ρζ` can be played while nothing is certified. None: in paper's
             mode yes, in certified mode no (a catalogue has no mixtures).
@@ -73,7 +74,13 @@ class SafeAltGDmin:
         self.alpha = alpha
         self.safety, self.rank, self.schedule, self.confidence = safety, rank, schedule, confidence
         self.mixing = safety == "paper" if mixing is None else mixing
-        self.rho, self.norm_bound, self.horizon, self.delta, self.solver = rho, norm_bound, horizon, delta, solver
+        self.rho, self.norm_bound, self.horizon, self.delta, self.solver = (
+            rho,
+            norm_bound,
+            horizon,
+            delta,
+            solver,
+        )
         Certifier(confidence=confidence)  # a bad setting is an error now, not at the first trial
         self._mixture(1)
 
@@ -92,7 +99,7 @@ class SafeAltGDmin:
             self._mode = CertifiedMode(
                 self.constraint,
                 Certifier(confidence=self.confidence, rank=self.rank),
-                self.schedule or GrowthSchedule(),
+                self.schedule,
                 self._mixture(n_tasks) if self.mixing else None,
                 n_tasks,
                 rng,

@@ -111,12 +111,12 @@ class GrowthSchedule:
     """
 
     first: int = 5
-    share: float = 0.25
+    share: float = 0.5
 
     def __post_init__(self) -> None:
         _check_count("first", self.first)
         if not 0.0 < self.share < math.inf:
-            raise SettingError(f"share={self.share!r} must be a positive share of growth, such as 0.25.")
+            raise SettingError(f"share={self.share!r} must be a positive share of growth, such as 0.5.")
 
     def next(self, done: int) -> int:
         """See `Schedule.next`; here `done` is the count at the last fit, 0 before the first."""

@@ -46,16 +46,23 @@ class Certificate:
     details: dict[str, float] = field(default_factory=dict)
 
     @classmethod
-    def closed(cls, n_tasks: int, dim: int, reason: int = checks.NO_DATA) -> Certificate:
-        """Nothing is certified."""
-        none = np.zeros((n_tasks, dim))
+    def closed(
+        cls,
+        n_tasks: int,
+        dim: int,
+        reason: int = checks.NO_DATA,
+        estimate: Float | None = None,
+        rank: int = 0,
+    ) -> Certificate:
+        """Nothing is certified; `estimate` (T, d) is kept for those who want to see it."""
         return cls(
-            none,
+            np.zeros((n_tasks, dim)) if estimate is None else estimate,
             np.zeros((0, dim, dim)),
             np.ones(n_tasks),
             np.full(n_tasks, reason),
             Scales(np.ones(max(n_tasks, 1))),
             0.0,
+            rank,
         )
 
     @property
@@ -67,6 +74,11 @@ class Certificate:
     def opened(self) -> bool:
         """Whether any task's gate is open."""
         return bool((self.shut == checks.OPEN).any())
+
+    @property
+    def undecided(self) -> bool:
+        """Whether everything is shut only because the fit did not settle, for which nobody is to blame."""
+        return bool((self.shut == checks.UNDECIDED).all())
 
     def judge(self, requests: Requests, constraint: Constraint) -> Choices:
         """The best certified action of each request, or its baseline with the reason why nothing is."""

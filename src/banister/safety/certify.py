@@ -13,21 +13,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.stats import norm, t as student
+from scipy.stats import norm
+from scipy.stats import t as student
 
-from banister.data import Float, TaskData
+from banister.contract import Bool
+from banister.data import Float, Int, TaskData
 from banister.errors import SettingError
 from banister.estimators._passes import Passes
-from banister.estimators._starts import solve
+from banister.estimators._quick import solve_quick
 from banister.estimators._varpro import Solution, Whitening
-from banister.estimators.confidence import LowRankCovariance
+from banister.estimators.confidence import LowRankCovariance, by_task
 from banister.estimators.rank import whiten_basis
 from banister.safety import bootstrap, checks, regime
 from banister.safety.certificate import Certificate
-from banister.safety.evidence import Evidence
+from banister.safety.evidence import Evidence, Observations
 from banister.safety.noise import Moderated, freedom_left, moderate, task_sums
 from banister.safety.scales import Scales, rescale, scaled_rows
 
+_ROUNDS = 5  # of fitting and rescaling
+_ROUNDING = 1e-8  # share of the rewards' variance below which residuals say nothing
 _STABLE = 1.25  # scales that change by less than this factor are left as they are
 
 
@@ -56,84 +60,76 @@ class Certifier:
         self, evidence: Evidence, n_tasks: int, dim: int, decisions: int, rng: np.random.Generator
     ) -> Certificate:
         """A certificate from all evidence so far; `decisions` have been made."""
-        z = self._quantile(decisions, n_tasks)
-        rows = self._rows(evidence, n_tasks, rng)
-        if rows is None:
+        plays, labels = evidence.plays(), evidence.labels()
+        if plays is None:
+            return Certificate.closed(n_tasks, dim)
+        scales = self._scales
+        if scales is None or len(scales.play) != n_tasks:
+            scales = _first_scales(plays, labels, n_tasks)
+        if scales is None:
             return Certificate.closed(n_tasks, dim, checks.REGIME)
-        data, kind = rows
-        whitening = Whitening.of(data)
-        search = regime.RankSearch(data, whitening, rng, regime.effective_counts(data), 1.0, self._bases)
-        found = search.run(self._found)
-        rank = max(found, self.rank or 0)
-        if rank == 0 or not search.strong(found) or (self.rank is not None and self.rank < found):
-            self._found = max(found, 1)
-            return Certificate.closed(n_tasks, dim, checks.REGIME)
-        self._found = found
-        data, kind, whitening, solution = self._settle(evidence, data, kind, whitening, search, rank, rng)
-        fit = _Fit.of(data, whitening, solution, rng)
-        self._bases[rank] = fit.solution.B
-        return self._judge_fit(fit, kind, evidence, z, rng)
+        settled = self._settle(_Rows(plays, labels, n_tasks), scales)
+        if isinstance(settled, Certificate):
+            return settled
+        fit, self._scales, self._found = settled
+        self._bases[fit.rank] = fit.solution.B
+        return self._judge_fit(fit, evidence.offered(), self._quantile(decisions, n_tasks), rng)
+
+    def _settle(self, rows: _Rows, scales: Scales) -> Certificate | tuple[_Fit, Scales, int]:
+        """Find the rank, fit, and rescale until the noise levels stay put; or say why that cannot be."""
+        for _ in range(_ROUNDS):
+            data, is_label = rows.scaled(scales)
+            whitening = Whitening.of(data)
+            counts = regime.effective_counts(data)
+            search = regime.RankSearch(data, whitening, counts, 1.0, self._bases)
+            found = search.run(self._found)
+            if found is None:
+                return Certificate.closed(data.n_tasks, data.dim, checks.UNDECIDED, *search.estimate())
+            if not search.strong(found) or (self.rank is not None and self.rank < found):
+                return Certificate.closed(data.n_tasks, data.dim, checks.REGIME, *search.estimate())
+            rank = max(found, self.rank or 0)
+            solution = search.fit(rank)[0]
+            scales, change = rescale(scales, rows.plays, rows.labels, solution.B @ solution.W, rank)
+            if change < _STABLE:
+                return _Fit.of(data, is_label, whitening, solution), scales, found
+        return Certificate.closed(data.n_tasks, data.dim, checks.UNDECIDED, *search.estimate())
 
     def _quantile(self, decisions: int, n_tasks: int) -> float:
         count = self.decisions or max(2 * decisions, 100 * n_tasks)
         return float(np.sqrt(2 * np.log(count / (1 - self.confidence))))
 
-    def _rows(
-        self, evidence: Evidence, n_tasks: int, rng: np.random.Generator
-    ) -> tuple[TaskData, Float] | None:
-        plays, labels = evidence.plays(), evidence.labels()
-        if plays is None and labels is None:
-            return None
-        if self._scales is None or len(self._scales.play) != n_tasks:
-            self._scales = _first_scales(evidence, n_tasks, rng)
-        if self._scales is None:
-            return None
-        return scaled_rows(plays, labels, self._scales, n_tasks)
-
-    def _settle(
-        self,
-        evidence: Evidence,
-        data: TaskData,
-        kind: Float,
-        whitening: Whitening,
-        search: regime.RankSearch,
-        rank: int,
-        rng: np.random.Generator,
-    ) -> tuple[TaskData, Float, Whitening, Solution]:
-        """Fit and rescale until the noise levels stay put; each round is a warm fit."""
-        solution = search.solution(rank)
-        for _ in range(4):
-            assert self._scales is not None
-            residual = data.y - data.fitted(solution.B @ solution.W)
-            self._scales, change = rescale(self._scales, residual, kind, data, rank)
-            if change < _STABLE:
-                break
-            data, kind = scaled_rows(evidence.plays(), evidence.labels(), self._scales, data.n_tasks)
-            whitening = Whitening.of(data)
-            solution, _ = solve(
-                Passes(data, rank), whitening, warm=solution.B, rng=rng, tol=1e-7, check=False
-            )
-        return data, kind, whitening, solution
-
     def _judge_fit(
-        self, fit: _Fit, kind: Float, evidence: Evidence, z: float, rng: np.random.Generator
+        self, fit: _Fit, offered: tuple[Int, Float] | None, z: float, rng: np.random.Generator
     ) -> Certificate:
         assert self._scales is not None
-        offered = evidence.offered()
+        theta = np.ascontiguousarray((fit.solution.B @ fit.solution.W).T)
+        shut, rms = fit.shut()
+        if (shut != checks.OPEN).all():
+            return Certificate.closed(len(theta), theta.shape[1], int(shut[0]), theta, fit.rank)
         covariance = fit.covariances()
         growth = 1.0
         if offered is not None:
-            std = np.sqrt(np.einsum("nd,nde,ne->n", offered[1], covariance[offered[0]], offered[1]))
+            std = np.sqrt(by_task(lambda X, t: np.sum(X @ covariance[t] * X, axis=1), offered[1], offered[0]))
             growth = bootstrap.inflation(
                 fit.data, fit.whitening, fit.B, fit.W, fit.noise.variance, offered, std, z, rng=rng
             )
-        shut, rms = fit.shut(kind)
-        tail = norm.sf(z)
-        quantile = student.isf(tail, fit.noise.freedom) * growth * np.maximum(rms, 1.0)
         covariance += fit.allowance()
-        theta = np.ascontiguousarray((fit.solution.B @ fit.solution.W).T)
+        quantile = student.isf(norm.sf(z), fit.noise.freedom) * growth * np.maximum(rms, 1.0)
         details = {"z": z, "bootstrap": growth, "inflation": self._scales.inflation}
         return Certificate(theta, covariance, quantile, shut, self._scales, z, fit.rank, details)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """What there is to fit."""
+
+    plays: Observations
+    labels: Observations | None
+    n_tasks: int
+
+    def scaled(self, scales: Scales) -> tuple[TaskData, Bool]:
+        """See `scaled_rows`."""
+        return scaled_rows(self.plays, self.labels, scales, self.n_tasks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,6 +137,7 @@ class _Fit:
     """The weighted fit of scaled rows, and what is read off it."""
 
     data: TaskData
+    is_label: Bool
     whitening: Whitening
     solution: Solution
     noise: Moderated
@@ -149,17 +146,15 @@ class _Fit:
     residual: Float
 
     @classmethod
-    def of(
-        cls, data: TaskData, whitening: Whitening, first: Solution, rng: np.random.Generator
-    ) -> _Fit:
+    def of(cls, data: TaskData, is_label: Bool, whitening: Whitening, first: Solution) -> _Fit:
         """Fit once more, weighted by the tasks' moderated variances of the first fit."""
         noise = _task_noise(data, data.y - data.fitted(first.B @ first.W), first.B.shape[1])
         passes = Passes(data, first.B.shape[1], weights=1 / noise.variance)
-        solution, _ = solve(passes, whitening, warm=first.B, rng=rng, check=False)
+        solution = solve_quick(passes, whitening, warm=first.B)
         residual = data.y - data.fitted(solution.B @ solution.W)
         B, W = whiten_basis(whitening, solution.B, solution.W)
         noise = _task_noise(data, residual, solution.B.shape[1])
-        return cls(data, whitening, solution, noise, B, W, residual)
+        return cls(data, is_label, whitening, solution, noise, B, W, residual)
 
     @property
     def rank(self) -> int:
@@ -177,11 +172,11 @@ class _Fit:
         metric = self.whitening.A @ self.whitening.A.T
         return (unseen * self.noise.variance)[:, None, None] * metric
 
-    def shut(self, kind: Float) -> tuple[Float, Float]:
+    def shut(self) -> tuple[Int, Float]:
         """Why each task's gate is shut (0: open), and how far its quantile grows for its baselines' misfit."""
         data, variance = self.data, self.noise.variance
         correlation = regime.misfit_correlations(data, self.whitening.A, self.residual)
-        rms = checks.baseline_rms(self.residual / np.sqrt(variance)[data.codes], kind, data)
+        rms = checks.baseline_rms(self.residual / np.sqrt(variance)[data.codes], self.is_label, data)
         shut = np.zeros(data.n_tasks, dtype=np.int64)
         shut[checks.disagreeing(rms)] = checks.BASELINES
         statistic = checks.misfit(data, correlation, self.residual, variance)
@@ -190,7 +185,7 @@ class _Fit:
         if regime.left_over(data, correlation, variance):
             shut[:] = checks.REGIME
         if not self.solution.converged:
-            shut[:] = checks.FIT
+            shut[:] = checks.UNDECIDED
         return shut, rms
 
 
@@ -200,27 +195,20 @@ def _task_noise(data: TaskData, residual: Float, rank: int) -> Moderated:
     return moderate(sums / np.maximum(freedom, 0.5), freedom)
 
 
-def _first_scales(evidence: Evidence, n_tasks: int, rng: np.random.Generator) -> Scales | None:
+def _first_scales(plays: Observations, labels: Observations | None, n_tasks: int) -> Scales | None:
     """Noise levels before the first fit of everything: from a fit of the labels alone, or of the rewards.
 
     None while no shared direction stands out.
     """
-    plays, labels = evidence.plays(), evidence.labels()
-    rows = plays if labels is None else labels
-    assert rows is not None
-    level = max(float(np.std(rows.y)), np.finfo(float).tiny)
+    level = max(float(np.std(plays.y if labels is None else labels.y)), np.finfo(float).tiny)
     crude = Scales(np.full(n_tasks, level))
-    if plays is None:
-        return crude
     data, _ = scaled_rows(plays if labels is None else None, labels, crude, n_tasks)
-    search = regime.RankSearch(
-        data, Whitening.of(data), rng, regime.effective_counts(data), 1e-8 if labels is None else 1.0
-    )
+    least = _ROUNDING if labels is None else 1.0
+    search = regime.RankSearch(data, Whitening.of(data), regime.effective_counts(data), least)
     rank = search.run(1)
-    if rank == 0:
+    if not rank:
         return None
-    theta = search.solution(rank).B @ search.solution(rank).W
-    error = plays.y - np.einsum("nd,dn->n", plays.X, theta[:, plays.task])
+    solution = search.fit(rank)[0]
     spent = 0 if labels is not None else rank * (data.dim + n_tasks - rank)
-    left = max(1 - spent / len(plays), 0.05)
-    return Scales(np.full(n_tasks, max(float(np.sqrt(np.mean(error**2) / left)), 1e-6 * level)))
+    variance = np.mean(plays.errors(solution.B @ solution.W) ** 2) / max(1 - spent / len(plays), 0.05)
+    return Scales(np.full(n_tasks, max(float(np.sqrt(variance)), 1e-6 * level)))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from banister.contract import Bool
 from banister.data import Float, TaskData
 from banister.safety.noise import task_sums
 
-OPEN, NO_DATA, REGIME, FEW_ROWS, MISFIT, BASELINES, FIT = range(7)
+OPEN, NO_DATA, REGIME, FEW_ROWS, MISFIT, BASELINES, UNDECIDED = range(7)
 REASONS = (
     "certified",
     "fallback:no-data",
@@ -15,7 +16,7 @@ REASONS = (
     "fallback:few-rows",
     "fallback:task-misfit",
     "fallback:baseline-disagrees",
-    "fallback:fit-not-converged",
+    "fallback:fit-undecided",
 )
 
 _MISFIT = 4.0
@@ -47,14 +48,13 @@ def misfitting(statistic: Float) -> Float:
     return statistic > _MISFIT
 
 
-def baseline_rms(residual: Float, kind: Float, data: TaskData) -> Float:
+def baseline_rms(residual: Float, is_label: Bool, data: TaskData) -> Float:
     """Root mean square of the standardised residuals of each task's baseline labels; 1 without labels."""
-    label = kind == 1.0
-    if not label.any():
+    if not is_label.any():
         return np.ones(data.n_tasks)
-    codes = data.codes[label]
+    codes = data.codes[is_label]
     n = np.bincount(codes, minlength=data.n_tasks)
-    sums = task_sums(residual[label], codes, data.n_tasks)
+    sums = task_sums(residual[is_label], codes, data.n_tasks)
     return np.sqrt(np.divide(sums, n, out=np.ones(data.n_tasks), where=n > 0))
 
 

@@ -1,29 +1,34 @@
 """What a certificate is made from: rewards of what was played, and the baseline rewards that were known.
 
 A known baseline reward is a label like any other, and often a far better one than a noisy reward: the row
-(x_b, r_b) with standard error s_b. Both kinds of rows go into one fit, each weighted by its own noise.
+(x_b, r_b) with standard error s_b. Both kinds go into one fit, each weighted by its own noise. The reward of
+a baseline that was played tells of the very label it came with, so the two become one row: counted twice,
+one misfit would pass for two.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from banister.contract import Outcomes, Requests
+from banister.contract import Bool, Outcomes, Requests
 from banister.data import Float, Int
 
-_SAMPLE = 4096  # offered actions remembered, for calibration
+_CHUNK = 8192
+_SAMPLE = 2048  # offered actions remembered, for calibration
 
 
 class Rows:
     """Columns of equal length that grow by appending; capacity doubles, so appending is cheap."""
 
     def __init__(self) -> None:
-        self._columns: list[Float] = []
+        self._columns: list[NDArray[Any]] = []
         self.size = 0
 
-    def append(self, *columns: Float) -> None:
+    def append(self, *columns: NDArray[Any]) -> None:
         """Add rows; the first call fixes the columns' types and widths."""
         more = len(columns[0])
         if not self._columns:
@@ -35,12 +40,12 @@ class Rows:
             own[self.size : needed] = new
         self.size = needed
 
-    def columns(self) -> list[Float]:
+    def columns(self) -> list[NDArray[Any]]:
         """Views of the rows so far."""
         return [c[: self.size] for c in self._columns]
 
 
-def _grown(column: Float, capacity: int) -> Float:
+def _grown(column: NDArray[Any], capacity: int) -> NDArray[Any]:
     larger = np.empty((capacity, *column.shape[1:]), dtype=column.dtype)
     larger[: len(column)] = column
     return larger
@@ -55,15 +60,40 @@ class Observations:
         X: (n, d).
         y: (n,) rewards or baseline rewards.
         std: (n,) how well `y` is said to be known; 0 for rewards, whose noise is estimated.
+        key: (n,) equal for equal task and features.
     """
 
     task: Int
     X: Float
     y: Float
     std: Float
+    key: Int
 
     def __len__(self) -> int:
         return len(self.y)
+
+    def rows(self, which: Bool) -> Observations:
+        """Those rows."""
+        return Observations(self.task[which], self.X[which], self.y[which], self.std[which], self.key[which])
+
+    def errors(self, theta: Float) -> Float:
+        """y − x'θ_t for parameters (d, T), shape (n,)."""
+        by_task, out = np.ascontiguousarray(theta.T), np.empty(len(self))
+        for start in range(0, len(self), _CHUNK):
+            rows = slice(start, start + _CHUNK)
+            out[rows] = self.y[rows] - np.einsum("nd,nd->n", self.X[rows], by_task[self.task[rows]])
+        return out
+
+
+_ODD = np.int64(-7046029254386353131)  # 2**64 / φ, odd: spreads the bits
+
+
+def row_keys(task: Int, X: Float) -> Int:
+    """Integers that are equal for equal task and features, and differ otherwise but for the odd accident."""
+    bits = np.ascontiguousarray(X, dtype=float).view(np.int64)
+    with np.errstate(over="ignore"):
+        mixers = np.cumprod(np.full(X.shape[1], _ODD)) | 1
+        return (bits >> 17 ^ bits) @ mixers + task * _ODD
 
 
 class Evidence:
@@ -80,20 +110,16 @@ class Evidence:
             return
         known = ~np.isnan(requests.baseline_reward)
         if self.use_labels and known.any():
-            X = requests.baseline_features()
-            std = np.asarray(requests.baseline_reward_std)
-            if known.all():
-                self._labels.append(requests.task, X, requests.baseline_reward, std)
-            else:
-                self._labels.append(
-                    requests.task[known], X[known], requests.baseline_reward[known], std[known]
-                )
+            task, X = requests.task[known], requests.baseline_features()[known]
+            std = np.asarray(requests.baseline_reward_std)[known]
+            self._labels.append(task, X, requests.baseline_reward[known], std, row_keys(task, X))
         self._remember(requests)
 
     def learn(self, outcomes: Outcomes) -> None:
         """Take in rewards."""
         if len(outcomes):
-            self._plays.append(outcomes.task, outcomes.features, outcomes.reward)
+            task, X, y = outcomes.task, outcomes.features, outcomes.reward
+            self._plays.append(task, X, y, np.zeros(len(y)), row_keys(task, X))
 
     @property
     def n_plays(self) -> int:
@@ -102,14 +128,21 @@ class Evidence:
 
     def plays(self) -> Observations | None:
         """What was played and earned; None before the first reward."""
-        if self._plays.size == 0:
-            return None
-        task, X, y = self._plays.columns()
-        return Observations(task, X, y, np.zeros(len(y)))  # type: ignore[arg-type]
+        return Observations(*self._plays.columns()) if self._plays.size else None
 
     def labels(self) -> Observations | None:
-        """Baselines whose reward was known; None if there were none."""
-        return Observations(*self._labels.columns()) if self._labels.size else None  # type: ignore[arg-type]
+        """Baselines whose reward was known, each once; None if there were none.
+
+        The same label again (a fixed catalogue) is no new knowledge.
+        """
+        if self._labels.size == 0:
+            return None
+        columns = self._labels.columns()
+        whole = columns[4] * _ODD + columns[2].view(np.int64)
+        first = np.sort(np.unique(whole, return_index=True)[1])
+        if len(first) < self._labels.size:
+            columns = [c[first] for c in columns]
+        return Observations(*columns)
 
     def offered(self) -> tuple[Int, Float] | None:
         """A sample of recently offered actions: tasks (n,) and features (n, d)."""

@@ -14,13 +14,15 @@ from scipy.sparse.linalg import svds
 
 from banister.data import Float, TaskData
 from banister.estimators._passes import Passes, correlations
-from banister.estimators._starts import solve
-from banister.estimators._varpro import Solution, Whitening
+from banister.estimators._quick import solve_quick
+from banister.estimators._starts import top_left
+from banister.estimators._varpro import Solution, Whitening, minimise
 from banister.estimators.rank import DETECT, MOST_FITTED, fitted_share, weakest_snr, whiten_basis
 
 OPEN = 6.0
 LEFT_OVER = 1.10
 _MAX_RANK = 20
+_PROBE = 40  # passes
 
 
 @dataclass
@@ -36,48 +38,75 @@ class RankSearch:
 
     data: TaskData
     whitening: Whitening
-    rng: np.random.Generator
     counts: Float
     least_noise: float
     bases: dict[int, Float] = field(default_factory=dict)
     fits: dict[int, tuple[Solution, float]] = field(default_factory=dict)
 
-    def run(self, start: int) -> int:
-        """The last rank, scanning up, whose weakest direction stands out from the noise; 0 if none does."""
+    def run(self, start: int) -> int | None:
+        """The last rank, scanning up, whose weakest direction stands out from the noise; 0 if none does.
+
+        None if that cannot be told: the next rank has too many numbers for the rows, or the fit of the rank
+        found did not converge.
+        """
         most = min(self.data.dim, self.data.n_tasks, _MAX_RANK)
         k = min(max(start, 1), most)
-        while k >= 1 and self.snr(k) < DETECT:
+        while k >= 1 and not self._stands_out(k):
             k -= 1
-        while 1 <= k < most and self.snr(k + 1) >= DETECT:
+        while 1 <= k < most and self._fits(k + 1) and self._worth_a_fit(k + 1) and self._stands_out(k + 1):
             k += 1
-        return k
+        told = k == 0 or (self.fit(k)[0].converged and (k == most or self._fits(k + 1)))
+        return k if told else None
 
     def strong(self, rank: int) -> bool:
         """Whether some direction up to this rank stands far out."""
-        return any(self.snr(k) >= OPEN for k in range(rank, 0, -1))
+        return any(self.fit(k)[1] >= OPEN for k in range(rank, 0, -1))
 
-    def snr(self, k: int) -> float:
-        """Of the weakest of k directions; 0 without a fit where the rows are too few for one."""
-        if fitted_share(self.data.dim, self.data.n_tasks, k, float(self.counts.sum())) > MOST_FITTED:
-            return 0.0
-        return self._fit(k)[1]
-
-    def solution(self, k: int) -> Solution:
-        """The fit of rank k."""
-        return self._fit(k)[0]
-
-    def _fit(self, k: int) -> tuple[Solution, float]:
+    def fit(self, k: int) -> tuple[Solution, float]:
+        """The fit of rank k and the snr of its weakest direction."""
         if k not in self.fits:
-            passes = Passes(self.data, k)
-            solution, _ = solve(
-                passes, self.whitening, warm=self.bases.get(k), rng=self.rng, tol=1e-7, check=False
-            )
+            solution = solve_quick(Passes(self.data, k), self.whitening, warm=self.bases.get(k))
             W = whiten_basis(self.whitening, solution.B, solution.W)[1]
-            noise = max(_common_noise(self.data, solution), self.least_noise)
-            levels = np.full(self.data.n_tasks, noise)
-            self.fits[k] = solution, weakest_snr(self.data, W, levels, counts=self.counts)
+            noise = np.full(self.data.n_tasks, max(_common_noise(self.data, solution), self.least_noise))
+            self.fits[k] = solution, weakest_snr(self.data, W, noise, counts=self.counts)
             self.bases[k] = solution.B
         return self.fits[k]
+
+    def estimate(self) -> tuple[Float, int] | tuple[None, int]:
+        """The parameters (T, d) and rank of the largest fit made, for those who want to see them."""
+        if not self.fits:
+            return None, 0
+        rank = max(self.fits)
+        solution = self.fits[rank][0]
+        return np.ascontiguousarray((solution.B @ solution.W).T), rank
+
+    def _fits(self, k: int) -> bool:
+        """Whether there are rows enough to judge a fit of rank k."""
+        return fitted_share(self.data.dim, self.data.n_tasks, k, float(self.counts.sum())) <= MOST_FITTED
+
+    def _stands_out(self, k: int) -> bool:
+        return self._fits(k) and self.fit(k)[1] >= DETECT
+
+    def _worth_a_fit(self, k: int) -> bool:
+        """Whether one more direction gains more than noise would, by a few steps from the fit below.
+
+        A direction of energy E lowers the objective by E. A whole fit with a direction too many crawls along
+        a flat valley, so it is made only where there is something to find.
+        """
+        below, _ = self.fit(k - 1)
+        probe = minimise(Passes(self.data, k), self.whitening, self._one_more(below), max_passes=_PROBE)
+        self.bases[k] = probe.B
+        noise = max(_common_noise(self.data, probe), self.least_noise)
+        gamma = fitted_share(self.data.dim, self.data.n_tasks, k, float(self.counts.sum()))
+        edge = (np.sqrt(self.data.dim) + np.sqrt(self.data.n_tasks)) ** 2
+        return (below.objective - probe.objective) / noise / edge * (1 - gamma) ** 3 >= DETECT
+
+    def _one_more(self, below: Solution) -> Float:
+        """A fit's basis and the direction its residuals agree on most, whitened."""
+        residual = self.data.y - self.data.fitted(below.B @ below.W)
+        direction = top_left(misfit_correlations(self.data, self.whitening.A, residual), 1)
+        basis = whiten_basis(self.whitening, below.B, below.W)[0]
+        return np.linalg.qr(np.column_stack([basis, direction]))[0]
 
 
 def effective_counts(data: TaskData) -> Float:

@@ -11,13 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from banister.contract import Bool
 from banister.data import Float, TaskData
 from banister.safety.evidence import Observations
 from banister.safety.noise import moderate, task_sums
 
 _EXACT = 0.01
+_FAR = 0.1  # labels with a tenth of the rewards' noise outweigh them a hundred to one
 _WORSE = 1.5  # labels that fit up to this much worse than claimed do so by chance
 
 
@@ -50,55 +51,73 @@ class Scales:
 
 def scaled_rows(
     plays: Observations | None, labels: Observations | None, scales: Scales, n_tasks: int
-) -> tuple[TaskData, Float]:
-    """All rows divided by their noise levels, sorted by task, and which are labels (sorted alike, 0 or 1)."""
+) -> tuple[TaskData, Bool]:
+    """All rows divided by their noise levels and sorted by task, and which of them are labels.
+
+    Rewards of a baseline whose label is known are merged with that label, each weighted by its precision.
+    """
     parts = []
-    if plays is not None:
-        parts.append((plays, scales.play[plays.task], 0.0))
     if labels is not None:
-        parts.append((labels, scales.of_labels(labels.std), 1.0))
-    task = np.concatenate([p.task for p, _, _ in parts])
-    inverse = 1.0 / np.concatenate([s for _, s, _ in parts])
-    X = np.concatenate([p.X for p, _, _ in parts])
-    X *= inverse[:, None]
-    y = np.concatenate([p.y for p, _, _ in parts]) * inverse
-    kind = np.concatenate([np.full(len(p), k) for p, _, k in parts])
+        y, std = labels.y, scales.of_labels(labels.std)
+        if plays is not None:
+            plays, y, std = _merge(plays, labels, scales, std)
+        parts.append((labels.task, labels.X, y, std, np.ones(len(y), dtype=bool)))
+    if plays is not None and len(plays) and not _negligible(plays, labels, scales):
+        noise = scales.play[plays.task]
+        parts.append((plays.task, plays.X, plays.y, noise, np.zeros(len(plays), dtype=bool)))
+    task, X, y, std, is_label = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(task, kind="stable")
-    data = TaskData.from_codes(X[order], y[order], task[order], np.arange(n_tasks))
-    return data, kind[order]
+    X = X[order]
+    X /= std[order, None]
+    data = TaskData.from_codes(X, (y / std)[order], task[order], np.arange(n_tasks))
+    return data, is_label[order]
+
+
+def _negligible(plays: Observations, labels: Observations | None, scales: Scales) -> bool:
+    """Whether rewards add next to nothing to the fit beside as many labels that are far more exact."""
+    if labels is None or 2 * len(labels) < len(plays):
+        return False
+    return bool(np.mean(scales.of_labels(labels.std)) < _FAR * np.min(scales.play))
+
+
+def _merge(
+    plays: Observations, labels: Observations, scales: Scales, std: Float
+) -> tuple[Observations, Float, Float]:
+    """Rewards that have no label of their own; and the labels' values and errors with the others merged in."""
+    order = np.argsort(labels.key, kind="stable")
+    place = np.minimum(np.searchsorted(labels.key[order], plays.key), len(order) - 1)
+    label = order[place]
+    matched = labels.key[label] == plays.key
+    label, noise = label[matched], scales.play[plays.task[matched]]
+    own = 1 / std**2
+    extra = np.bincount(label, weights=1 / noise**2, minlength=len(labels))
+    total = np.bincount(label, weights=plays.y[matched] / noise**2, minlength=len(labels))
+    rest = plays.rows(~matched)
+    return rest, (labels.y * own + total) / (own + extra), 1 / np.sqrt(own + extra)
 
 
 def rescale(
-    scales: Scales, residual: Float, kind: Float, data: TaskData, rank: int
+    scales: Scales,
+    plays: Observations | None,
+    labels: Observations | None,
+    theta: Float,
+    rank: int,
 ) -> tuple[Scales, float]:
-    """New scales from the standardised residuals of a fit, and the largest factor by which one changed."""
-    label = kind == 1.0
-    left = _freedom_share(data, label, rank)
+    """New scales from the residuals of a fit (d, T), and the largest factor by which one changed."""
+    d, n_tasks = theta.shape
+    spent = rank * (d + n_tasks - rank)
     play, inflation = scales.play, scales.inflation
-    if not label.all():
-        codes = data.codes[~label]
-        freedom = left[0] * np.bincount(codes, minlength=data.n_tasks)
-        sums = task_sums(residual[~label], codes, data.n_tasks)
-        factor = np.sqrt(moderate(sums / np.maximum(freedom, 0.5), freedom).variance)
-        play = scales.play * np.maximum(factor, 1e-6)
-    if label.any():
-        worse = inflation * float(np.sqrt(np.mean(residual[label] ** 2) / left[1]))
-        inflation = worse if worse > _WORSE else 1.0
+    if labels is not None:
+        worse = labels.errors(theta) / np.maximum(labels.std, scales.least)
+        share = max(1 - spent / len(labels), 0.05)
+        inflation = float(np.sqrt(np.mean(worse**2) / share))
+        inflation = inflation if inflation > _WORSE else 1.0
+    if plays is not None:
+        # Where there are labels they carry the fit, and rewards keep their degrees of freedom.
+        share = 1.0 if labels is not None else max(1 - spent / len(plays), 0.05)
+        freedom = share * np.bincount(plays.task, minlength=n_tasks)
+        sums = task_sums(plays.errors(theta), plays.task, n_tasks)
+        play = np.sqrt(moderate(sums / np.maximum(freedom, 0.5), freedom).variance)
+        play = np.maximum(play, 1e-6 * scales.play)
     ratio = np.append(play / scales.play, inflation / scales.inflation)
     return Scales(play, inflation), float(np.max(np.maximum(ratio, 1 / ratio)))
-
-
-def _freedom_share(data: TaskData, label: NDArray[np.bool_], rank: int) -> tuple[float, float]:
-    """The share of rows that remains as degrees of freedom: of rewards, and of labels.
-
-    The fit spends `k (d + T − k)` in all, and on each kind in proportion to the energy of its scaled rows.
-    """
-    energy = np.einsum("ij,ij->i", data.X, data.X)
-    on_labels = float(energy[label].sum() / max(energy.sum(), np.finfo(float).tiny))
-    spent = rank * (data.dim + data.n_tasks - rank)
-    n_labels = int(label.sum())
-    shares = [
-        1 - spent * part / max(count, 1)
-        for part, count in ((1 - on_labels, len(label) - n_labels), (on_labels, n_labels))
-    ]
-    return max(shares[0], 0.05), max(shares[1], 0.05)

@@ -1,0 +1,45 @@
+"""The commands in one place, and what happens to errors and Ctrl-C."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import typer
+
+from banister.errors import BanisterError
+
+app = typer.Typer(
+    help="Bandits with a handrail: improve many related decisions at once, never earning less than a set "
+    "share of what the policy in place earns.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+
+# Each module adds its commands to `app` when imported; heavy imports stay inside the commands.
+_MODULES: tuple[str, ...] = ()
+
+
+def main() -> None:
+    """Run the command line; a known error is one line on stderr and exit code 2."""
+    for name in _MODULES:
+        import_module(name)
+    try:
+        app()
+    except BanisterError as error:
+        typer.secho(f"banister: {error}", fg="red", err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        typer.secho("banister: interrupted; what was finished is kept.", err=True)
+        sys.exit(130)
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: bool = typer.Option(False, "--version", help="Show the version and exit.")) -> None:
+    if version:
+        from banister import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit()

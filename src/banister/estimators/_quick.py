@@ -1,0 +1,43 @@
+"""A fit in few passes, for those who fit often: a little from each start, then the best one to the end."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from banister.data import Float
+from banister.estimators._passes import Passes
+from banister.estimators._starts import _candidates, _from_raw, _ranked
+from banister.estimators._varpro import Solution, Whitening, minimise
+
+_TASTE = 60  # passes after which a start that has not converged must wait for the others
+
+
+def solve_quick(
+    passes: Passes,
+    whitening: Whitening,
+    *,
+    warm: Float | None = None,
+    tol: float = 1e-7,
+    budget: int = 300,
+) -> Solution:
+    """The first descent that converges, or the best after `budget` passes (then `converged` is False).
+
+    `warm`, a basis in the data's coordinates, goes first; the spectral starts follow only if it does not
+    converge within a taste. Unlucky starts crawl along valleys for hundreds of passes where another is home
+    in thirty, so no start is followed to the bitter end before the others have been tried.
+    """
+    tastes: list[Solution] = []
+    if warm is not None:
+        tastes.append(minimise(passes, whitening, _from_raw(whitening, warm), tol=tol, max_passes=_TASTE))
+    if not tastes or not tastes[0].converged:
+        for B in _ranked(passes, whitening, _candidates(passes, whitening, None)):
+            if passes.count >= budget:
+                break
+            tastes.append(minimise(passes, whitening, B, tol=tol, max_passes=_TASTE))
+            if tastes[-1].converged and tastes[-1].objective <= min(s.objective for s in tastes):
+                return tastes[-1]
+    best = tastes[int(np.argmin([s.objective for s in tastes]))]
+    if best.converged or passes.count >= budget:
+        return best
+    left = budget - passes.count
+    return minimise(passes, whitening, _from_raw(whitening, best.B), tol=tol, max_passes=left)
