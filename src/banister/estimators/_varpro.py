@@ -90,7 +90,7 @@ def minimise(
         small = predicted <= tol * state.f / 2
         if actual > 1e-4 * predicted:
             converged = small and actual <= tol * state.f / 2
-            gain = actual / predicted
+            gain = actual / max(predicted, np.finfo(float).tiny)
             mu *= max(1 / 3, 1 - (2 * gain - 1) ** 3)
             growth, state = 2.0, trial
             state.exact = passes.ridge == 0 and actual <= _NEWTON * history[-1]
