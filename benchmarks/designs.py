@@ -113,7 +113,7 @@ def _movielens(tasks: int, fill: Any) -> Any:
 
 
 def movielens_folder() -> Path | None:
-    """Where the rating file is, if it is anywhere: BANISTER_DATA, or the data folder beside the repository."""
+    """Where the rating file is, if anywhere: BANISTER_DATA, or the data folder beside the repository."""
     for place in (os.environ.get("BANISTER_DATA"), Path(__file__).parents[2] / "shared/data/ml-100k"):
         if place and Path(place).exists():
             return Path(place)

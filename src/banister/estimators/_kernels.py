@@ -218,7 +218,8 @@ def hessian_product(X, offsets, weight, Dt, exact, first, last, W, Z, Minv, V, o
     """Add the Hessian of f/2 applied to D, tasks first..last, into `out` (r, d).
 
     Gauss-Newton's is Σ ω_t X_t' (I − Z_t Minv_t Z_t') X_t D w_t w_t'. The `exact` one follows how w moves
-    with B, dw = Minv_t (D'v_t − Z_t'X_t D w_t), v_t = X_t'e_t: Σ ω_t (X_t'(X_t D w_t + Z_t dw) w_t' − v_t dw').
+    with B, dw = Minv_t (D'v_t − Z_t'X_t D w_t) and v_t = X_t'e_t:
+    Σ ω_t (X_t'(X_t D w_t + Z_t dw) w_t' − v_t dw').
     """
     r, d = Dt.shape
     buffer = np.empty(_longest(offsets, first, last), X.dtype)

@@ -78,6 +78,11 @@ class Passes:
 
         return self._run(work)[1].T
 
+    @property
+    def residual_correlations(self) -> Float:
+        """X_t'e_t of every task at the last `B` given to `gradient`, shape (T, d)."""
+        return self._V
+
     def _transposed(self, B: Float) -> Float:
         return np.ascontiguousarray(B.T, dtype=self.data.X.dtype)
 

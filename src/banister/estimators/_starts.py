@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
@@ -12,6 +13,8 @@ from banister.estimators._passes import Passes, correlations
 from banister.estimators._varpro import Solution, Whitening, minimise, rounding_level
 
 AGREE = 1e-5  # two local optima within this share of each other count as one
+_CLEAR = 6.0  # signal-to-noise ratio of the weakest fitted direction; noise alone gives about 1
+_NOTHING = 1.1  # largest singular value of the residuals' correlations; noise alone gives about 1
 _CONTINUATION = (1.0, 0.3, 0.1, 0.03, 0.01)
 
 
@@ -26,36 +29,70 @@ def solve(
     budget: int | None = None,
     check: bool = True,
 ) -> tuple[Solution, bool]:
-    """The best solution found, and whether two starts agreed on it.
+    """The best solution found, and whether it is to be trusted as the global one.
 
-    The starts with the two lowest objectives are followed; the second only until it meets the first. Where
-    they disagree, or nothing converged, the others follow: the remaining starts, a ridge continuation and
-    random subspaces. With `check=False` one converged solve is enough. `warm` is a basis in the data's
-    coordinates, one more start. `max_passes` limits each descent, `budget` (twice that unless given) the
-    whole search.
+    It is if the first descent explains the data down to noise (see `explains`), or if a second one met it.
+    The start with the lowest objective goes first. Where a check is needed the next one follows, only until
+    it meets the first; then ridge continuations, the remaining starts and random ones. A lucky descent is
+    home soon and an unlucky one crawls, so each gets half of `max_passes` before the next is tried, and only
+    the best is followed to the end. `budget` (three times `max_passes` unless given) limits the search.
+
+    With `check=False` one converged descent is enough. `warm`, a basis in the data's coordinates, is one more
+    start.
     """
-    budget = 2 * max_passes if budget is None else budget
+    budget = 3 * max_passes if budget is None else budget
     max_passes = min(max_passes, budget)
     starts = _ranked(passes, whitening, _candidates(passes, whitening, warm))
-    descend = partial(minimise, passes, whitening, tol=tol, max_passes=max_passes)
-    best, zero = descend(starts[0]), rounding_level(passes)
-    if best.converged and not check:
+    descend = partial(minimise, passes, whitening, tol=tol)
+    taste = max(max_passes // 2, 1)
+    best, zero = descend(starts[0], max_passes=taste), rounding_level(passes)
+    met = int(best.converged)
+    if met and (not check or explains(passes, whitening, best)):
         return best, True
-    met = 1 if best.converged else 0
-    for B in [*starts[1:], None, *_random(starts[0].shape, rng)]:
-        if met >= 2 or passes.count >= budget:
-            break
-        if B is None:
-            B = _continuation(passes, whitening, starts[0])
+    for start in _more_starts(passes, whitening, starts, rng):
         near = AGREE * best.objective + zero
-        other = descend(B, good_enough=best.objective + near)
-        agrees = abs(other.objective - best.objective) <= near
-        if agrees and met:
+        other = descend(start(), max_passes=taste, good_enough=best.objective + near if met else -np.inf)
+        if met and abs(other.objective - best.objective) <= near:
             met += 1
         elif other.objective < best.objective:
-            best, met = descend(_from_raw(whitening, other.B)), 1
+            best, met = other, int(other.converged)
+        if met >= (2 if check else 1) or passes.count >= budget:
+            break
+    if not best.converged:
+        best = descend(_from_raw(whitening, best.B), max_passes=max(budget - passes.count, taste))
     best.passes = passes.count
     return best, met >= 2
+
+
+def _more_starts(
+    passes: Passes, whitening: Whitening, starts: list[Float], rng: np.random.Generator
+) -> Iterator[Callable[[], Float]]:
+    """What to try after the first start, in this order."""
+    follow = partial(_continuation, passes, whitening)
+    yield lambda: starts[1]
+    yield lambda: follow(starts[0])
+    yield lambda: follow(starts[1])
+    for B in [*starts[2:], *_random(starts[0].shape, rng)]:
+        yield partial(follow, B)
+
+
+def explains(passes: Passes, whitening: Whitening, solution: Solution) -> bool:
+    """Every fitted direction stands far out of the noise, and the residuals hold no further one.
+
+    A local optimum misses a direction that the data have, and fits noise in its place: one of the two shows.
+    Call it straight after the descent: `passes` still holds the residuals there.
+    """
+    data, rank = passes.data, passes.rank
+    gamma = (data.dim + data.n_tasks - rank) * rank / data.n_rows
+    if gamma > 0.5 or solution.objective <= 0:
+        return False
+    noise = solution.objective / (data.n_rows * (1 - gamma))
+    edge = np.sqrt(data.dim) + np.sqrt(data.n_tasks)
+    counts = np.maximum(data.counts, 1)
+    left = whitening.A.T @ (passes.residual_correlations.T * np.sqrt(passes.weights / (counts * noise)))
+    W = passes.W * np.sqrt(counts * passes.weights / noise)[:, None]
+    weakest = float(np.linalg.eigvalsh(W.T @ W)[0]) * (1 - gamma) ** 3
+    return bool(weakest >= _CLEAR * edge**2 and _top_value(left) <= _NOTHING * edge)
 
 
 def _candidates(passes: Passes, whitening: Whitening, warm: Float | None) -> list[Float]:
@@ -93,6 +130,14 @@ def _continuation(passes: Passes, whitening: Whitening, B: Float) -> Float:
 
 def _random(shape: tuple[int, ...], rng: np.random.Generator, count: int = 3) -> list[Float]:
     return [np.linalg.qr(rng.standard_normal(shape))[0] for _ in range(count)]
+
+
+def _top_value(matrix: Float) -> float:
+    """The largest singular value."""
+    d, T = matrix.shape
+    gram = matrix @ matrix.T if d <= T else matrix.T @ matrix
+    last = len(gram) - 1
+    return float(np.sqrt(eigh(gram, eigvals_only=True, subset_by_index=(last, last))[0]))
 
 
 def top_left(matrix: Float, rank: int) -> Float:
