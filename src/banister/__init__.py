@@ -27,6 +27,13 @@ _HOME = {
     "Synthetic": "banister.environments.synthetic",
     "BaselineOnly": "banister.policies.reference",
     "Oracle": "banister.policies.reference",
+    "TraceNormGreedy": "banister.policies.trace_norm_greedy",
+    "MomentsGreedy": "banister.policies.moments_greedy",
+    "AltGDminGreedy": "banister.policies.altgdmin_greedy",
+    "ConservativeThompson": "banister.policies.conservative_thompson",
+    "ConservativeUCB": "banister.policies.conservative_ucb",
+    "PooledConservativeUCB": "banister.policies.pooled_ucb",
+    "LowRankUCB": "banister.policies.low_rank_ucb",
     "simulate": "banister.simulation.trial",
     "compare": "banister.simulation.trial",
 }
