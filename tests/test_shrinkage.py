@@ -10,7 +10,7 @@ import pytest
 from banister.data import TaskData
 from banister.errors import ConvergenceWarning
 from banister.estimators.altgdmin import AltGDmin
-from banister.estimators.shrinkage import Moments, random_effects
+from banister.estimators.shrinkage import Moments, RandomEffects, discounted, random_effects
 from problems import problem
 
 
@@ -152,3 +152,44 @@ def test_the_population_is_learned_from_a_sample_of_very_many_tasks(monkeypatch)
     sampled = random_effects(Moments.of(data, B), dim=12)
     assert sampled.W.shape == whole.W.shape
     assert sampled.noise == pytest.approx(whole.noise, rel=0.1)
+
+
+def test_discount_by_hand():
+    """One direction, d = T = 4 (β = 1), unit noise, y² = 6.25: share √(4.25² − 4)/6.25 of it is signal."""
+    rows = np.full(4, 1e9)  # so many that overfitting plays no part
+    W = np.full((4, 1), 2.5 / np.sqrt(1e9))
+    effects = RandomEffects(W[0], np.eye(1), 1.0, W, np.ones((4, 1, 1)))
+    share = np.sqrt(4.25**2 - 4) / 6.25
+    found = discounted(effects, W, rows, 4)
+    np.testing.assert_allclose(found.W, W * share / (1 - 1 / 6.25), rtol=1e-6)
+    np.testing.assert_allclose(found.mean, found.W[0])
+    weak = discounted(effects, 0.79 * W, rows, 4)  # y = 1.975 < 2 = 1 + √β is what noise gives
+    assert not weak.W.any()
+
+
+def test_strong_directions_are_not_discounted():
+    data, _ = problem(noise=1e-3, n=100)
+    model = quiet_fit(data, rank=2)
+    np.testing.assert_allclose(model._effects.W, model._means, rtol=1e-4)
+
+
+def test_pure_noise_is_predicted_as_nothing():
+    data, _ = problem(d=30, T=40, n=30)
+    noise = np.random.default_rng(0).standard_normal(data.n_rows)
+    model = quiet_fit(data.replace_y(noise), rank=2)
+    plain = quiet_fit(data.replace_y(noise), rank=2, shrink=False)
+    assert np.linalg.norm(model.theta_) < 0.1 * np.linalg.norm(plain.theta_)
+    std = model.predict(data.X, data.codes, return_std=True)[1]
+    assert np.median(std) > 0.1  # nothing is known, and the intervals say so
+
+
+@pytest.mark.parametrize("noise", [1.0, 2.0, 3.0])
+def test_the_discount_helps_where_noise_is_large(noise):
+    discounted_errors, plain_errors = [], []
+    for seed in range(4):
+        data, theta = problem(d=40, T=40, r=2, n=40, noise=noise, seed=seed)
+        model = quiet_fit(data, rank=2)
+        random_effects_only = model._whitening.A @ model._basis @ model._means.T
+        discounted_errors.append(np.linalg.norm(model.theta_ - theta))
+        plain_errors.append(np.linalg.norm(random_effects_only - theta))
+    assert np.mean(discounted_errors) <= np.mean(plain_errors)

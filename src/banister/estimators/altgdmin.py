@@ -19,7 +19,7 @@ from banister.estimators._varpro import Solution, Whitening
 from banister.estimators.base import MultiTaskRegressor, check_rank, label_list
 from banister.estimators.confidence import LowRankCovariance, least_squares_covariance
 from banister.estimators.paper import PaperSolver
-from banister.estimators.shrinkage import Moments, RandomEffects, random_effects
+from banister.estimators.shrinkage import Moments, RandomEffects, discounted, random_effects
 
 
 class AltGDmin(MultiTaskRegressor):
@@ -167,7 +167,9 @@ class AltGDmin(MultiTaskRegressor):
     def _shrink(self, data: TaskData, noise: float | None) -> float:
         """Random effects in the whitened basis, then back: Θ = A B̃ W̃ = B_ (R W̃)."""
         moments = self._moments(data)
-        self._effects = random_effects(moments, dim=data.dim, noise=noise)
+        effects = random_effects(moments, dim=data.dim, noise=noise)
+        self._effects = discounted(effects, self._coefficients, moments.free, data.dim)
+        self._means = effects.W  # a dropped direction must not look certain: covariances keep its size
         R = self.B_.T @ self._whitening.A @ self._basis
         self.W_ = R @ self._effects.W.T
         self.prior_mean_, self.prior_cov_ = R @ self._effects.mean, R @ self._effects.cov @ R.T
@@ -269,7 +271,7 @@ class AltGDmin(MultiTaskRegressor):
                 self._basis,
                 self._coefficients,
                 np.full(data.n_tasks, self.noise_std_**2),
-                posterior=None if effects is None else (effects.W, effects.W_cov),
+                posterior=None if effects is None else (self._means, effects.W_cov),
             )
             self._data = None
         return self._covariance

@@ -3,11 +3,15 @@
 After the representation is solved for, mean, covariance and noise are learned by EM over all tasks. Then a
 rank that is too large costs next to nothing, tasks with few rows borrow strength from the others, and a new
 task has a sensible estimate before its first row.
+
+The representation was chosen to fit these very data, noise included, which the random effects take for
+signal. `discounted` corrects that, direction by direction, as the optimal shrinkage of singular values does
+(Gavish and Donoho, 2017): a direction that stands out no further than noise would is dropped.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +84,24 @@ def random_effects(
     mean, cov, level = _population(sample, min(share, 0.9), noise, steps, tol)
     W, P = _posterior(moments, mean, cov, level)
     return RandomEffects(mean, cov, level, W, P)
+
+
+def discounted(effects: RandomEffects, W: Float, rows: Float, dim: int) -> RandomEffects:
+    """Random effects less what the choice of the representation made of noise.
+
+    `W` (T, r) are the least-squares coefficients in whitened coordinates, `rows` (T,) the tasks' counts. Then
+    `√(n_t/σ²) w_t` has singular values y√T that noise alone takes up to √d + √T. With β = d/T the share of y
+    that is signal is `√((y² − β − 1)² − 4β) / y²`; random effects have taken `1 − 1/y²` already.
+    """
+    T, r = W.shape
+    weighted = W * np.sqrt(rows / effects.noise)[:, None]
+    _, values, axes = np.linalg.svd(weighted, full_matrices=False)
+    gamma = min((dim + T - r) * r / max(float(rows.sum()), 1.0), 0.5)  # overfitting inflates y, as in `rank`
+    y2, beta = np.maximum(values**2 / T * (1 - gamma) ** 3, np.finfo(float).tiny), dim / T
+    above = y2 > (1 + np.sqrt(beta)) ** 2
+    share = np.where(above, np.sqrt(np.maximum((y2 - beta - 1) ** 2 - 4 * beta, 0.0)) / y2, 0.0)
+    K: Float = (axes.T * (share / np.where(above, 1 - 1 / y2, 1.0))) @ axes
+    return replace(effects, mean=K @ effects.mean, cov=K @ effects.cov @ K, W=effects.W @ K)
 
 
 def _population(
