@@ -33,7 +33,7 @@ check: setup    ## lint, types, import contract
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.bench  ## this machine, this library and its peers, side by side
-	$(BIN)/banister bench
+	$(BIN)/python benchmarks/estimators.py
 
 clean:          ## remove what the commands above made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
