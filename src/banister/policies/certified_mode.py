@@ -7,6 +7,7 @@ import numpy as np
 from banister.contract import Choices, Outcomes, Requests
 from banister.data import Float
 from banister.policies.schedules import GrowthSchedule, Schedule
+from banister.safety import checks
 from banister.safety.certificate import Certificate
 from banister.safety.certify import Certifier
 from banister.safety.constraint import Constraint
@@ -14,6 +15,7 @@ from banister.safety.evidence import Evidence
 from banister.safety.exploration import ConservativeMixture
 
 EAGER = GrowthSchedule(first=5, share=0.2)
+_WATCH = 2  # rounds
 SETTLED = GrowthSchedule(first=5, share=0.5)
 
 
@@ -54,9 +56,10 @@ class CertifiedMode:
 
     @property
     def block(self) -> int:
-        """Rounds until the next refit, if every task is asked once a round."""
+        """Rounds until the next refit, if every task is asked once a round; few while a drift could do harm."""
         missing = self._next * self.n_tasks - self.evidence.n_plays
-        return max(1, -(-missing // self.n_tasks))
+        rounds = max(1, -(-missing // self.n_tasks))
+        return min(rounds, _WATCH) if self.certificate is not None and self.certificate.opened else rounds
 
     def decide(self, requests: Requests) -> Choices:
         """The best certified action, else the fallback."""
@@ -81,7 +84,11 @@ class CertifiedMode:
         )
 
     def learn(self, outcomes: Outcomes) -> None:
-        """Take in rewards; refit when the schedule says so."""
+        """Take in rewards; refit when the schedule says so, and start anew after a drift."""
+        if self.certificate is not None:
+            self.certificate.watch(outcomes)
+            if self.certificate.drifted:
+                self._start_anew()
         self.evidence.learn(outcomes)
         if self.evidence.n_plays >= self._next * self.n_tasks and len(outcomes):
             self.refit(outcomes.features.shape[1])
@@ -92,6 +99,13 @@ class CertifiedMode:
         if self.certificate is None or not (new.undecided and self.certificate.opened):
             self.certificate = new
         self._next = self._schedule_now().next(self.evidence.n_plays // self.n_tasks)
+
+    def _start_anew(self) -> None:
+        """What was learned before a drift is no longer true; only the bases are kept, to start fits from."""
+        self.evidence = Evidence()
+        self.certifier.forget()
+        self.certificate = Certificate.closed(self.n_tasks, self.certificate.theta.shape[1], checks.DRIFT)
+        self._next = self._schedule_now().next(0)
 
     def _schedule_now(self) -> Schedule:
         """The schedule given; else often while every gate is shut (fits are small then), less often later."""

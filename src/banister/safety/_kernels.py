@@ -11,7 +11,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from banister.safety.checks import BASELINES, OPEN
+from banister.safety.checks import BASELINES, DRIFT, OPEN
 
 _jit: Any = numba.njit(
     cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz", "arcp"}, error_model="numpy"
@@ -57,9 +57,22 @@ def _best_untried(mean, tried):  # type: ignore[no-untyped-def]
 
 
 @_jit
+def _difference_bound(mean, mean_b, variance, cross, var_b, alpha, literal, z):  # type: ignore[no-untyped-def]
+    """The best lower bound on (x − (1∓α) x_b)'θ; one that is not negative certifies x without r_b."""
+    best = -np.inf
+    for sign in (-1.0, 1.0):
+        if literal and sign > 0:
+            continue
+        f = 1.0 + sign * alpha
+        spread = max(variance - 2 * f * cross + f * f * var_b, 0.0)
+        best = max(best, mean - f * mean_b - z * np.sqrt(spread))
+    return best
+
+
+@_jit
 def judge(  # type: ignore[no-untyped-def]
-    task, actions, baseline, index, reward, error, slack, literal, alpha, theta, V, z, shut, chosen, bound,
-    floor, code,
+    task, actions, baseline, index, reward, error, slack, literal, alpha, theta, V, z, shut, surprises, chosen,
+    bound, floor, code,
 ):  # fmt: skip
     """Choose for each request in turn.
 
@@ -70,6 +83,7 @@ def judge(  # type: ignore[no-untyped-def]
         literal, alpha: the floor.
         theta: (T, d); V: (T, d, d); z: (T,); shut: (T,) why a task's gate is shut, 0 if it is open. A task
             whose baseline reward contradicts the model is shut from that request on.
+        surprises: (2,) tasks shut in this way so far, and how many of them shut every gate.
         chosen, bound, floor, code: (m,) results; `chosen` is −1 where nothing is certified.
     """
     m, n_actions, d = actions.shape
@@ -91,48 +105,51 @@ def judge(  # type: ignore[no-untyped-def]
         _two_products(V[t], xb, actions[i, guess], vb, vx)
         guess_variance = _dot(vx, actions[i, guess])
         mean_b, var_b = _dot(xb, theta[t]), max(_dot(xb, vb), 0.0)
-        gain = 0.0
+        gain = shift = 0.0
         if known:
             total = var_b + error[i] * error[i]
             surprise = r - mean_b
             if surprise * surprise > z[t] * z[t] * total:
                 shut[t] = BASELINES
                 code[i] = BASELINES
+                surprises[0] += 1
+                if surprises[0] >= surprises[1]:
+                    shut[:] = DRIFT
                 continue
             gain = 1.0 / total if total > 0.0 else 0.0
+            shift = gain * surprise
+        # Knowing x_b'θ = r_b moves every estimate that is correlated with it, and narrows it.
         for k in range(n_actions):
             cross[k] = _dot(actions[i, k], vb)
-            if known:
-                # Knowing x_b'θ = r_b moves every estimate that is correlated with it.
-                mean[k] += cross[k] * gain * (r - mean_b)
+            mean[k] += cross[k] * shift
+        mean_b += var_b * shift
+        narrow = 1.0 - var_b * gain
         code[i] = NOT_CLEARED
         for _ in range(n_actions):
             k = _best_untried(mean, tried)
             tried[k] = True
             if k == index[i]:
                 chosen[i], bound[i], code[i] = k, r if known else 0.0, OPEN
+                if not known:
+                    floor[i] = 0.0
                 break
-            if known and mean[k] < floor[i]:
+            if known and slack[i] == 0.0 and mean[k] < floor[i]:
                 break
             if k == guess:
                 variance = guess_variance
             else:
                 _product(V[t], actions[i, k], vx)
                 variance = _dot(vx, actions[i, k])
+            variance -= cross[k] * cross[k] * gain
             if known:
-                lower = mean[k] - z[t] * np.sqrt(max(variance - cross[k] * cross[k] * gain, 0.0))
-                least = floor[i]
-            else:
-                lower = -np.inf
-                least = 0.0
-                for sign in (-1.0, 1.0):
-                    if literal and sign > 0:
-                        continue
-                    f = 1.0 + sign * alpha
-                    spread = max(variance - 2 * f * cross[k] + f * f * var_b, 0.0)
-                    lower = max(lower, mean[k] - f * mean_b - z[t] * np.sqrt(spread))
-            if lower >= least:
-                chosen[i], bound[i], code[i] = k, lower, OPEN
-                if not known:
-                    floor[i] = 0.0
-                break
+                lower = mean[k] - z[t] * np.sqrt(max(variance, 0.0))
+                if lower >= floor[i]:
+                    chosen[i], bound[i], code[i] = k, lower, OPEN
+                    break
+            if not known or slack[i] > 0.0:
+                lower = _difference_bound(
+                    mean[k], mean_b, variance, cross[k] * narrow, var_b * narrow, alpha, literal, z[t]
+                )
+                if lower >= 0.0:
+                    chosen[i], bound[i], floor[i], code[i] = k, lower, 0.0, OPEN
+                    break

@@ -8,15 +8,24 @@ with the model shuts the task's gate, and otherwise it sharpens every estimate o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from scipy.stats import binom
 
-from banister.contract import Choices, Requests
+from banister.contract import Choices, Outcomes, Requests
 from banister.data import Float, Int
 from banister.safety import _kernels, checks
 from banister.safety.constraint import Constraint
 from banister.safety.scales import Scales
+
+_WATCHED = 20  # rewards at once from which a drift can be told
+_LARGE = (
+    0.05  # share of rewards that may exceed the usual size: estimates are not exact, and 1 % did in the fit
+)
+_ALARM = 1e-6
 
 NOT_CLEARED = "fallback:no-action-clears"
 NEW_TASK = "fallback:new-task"
@@ -34,6 +43,9 @@ class Certificate:
         scales: noise levels.
         slack: how many standard errors of a baseline reward the floor allows for.
         rank: of the fit; 0 if there was none.
+        surprises: (2,) tasks whose baseline reward has contradicted the model so far, and how many of them
+            are taken for a drift that shuts every gate.
+        usual: the size of standardised reward residuals that one in a hundred exceeds.
     """
 
     theta: Float
@@ -43,6 +55,8 @@ class Certificate:
     scales: Scales
     slack: float
     rank: int = 0
+    surprises: Int = field(default_factory=lambda: np.array([0, np.iinfo(np.int64).max]))
+    usual: float = np.inf
     details: dict[str, float] = field(default_factory=dict)
 
     @classmethod
@@ -80,6 +94,22 @@ class Certificate:
         """Whether everything is shut only because the fit did not settle, for which nobody is to blame."""
         return bool((self.shut == checks.UNDECIDED).all())
 
+    @property
+    def drifted(self) -> bool:
+        """Whether the world no longer fits the model: a drift shut every gate."""
+        return bool((self.shut == checks.DRIFT).all())
+
+    def watch(self, outcomes: Outcomes) -> None:
+        """Compare rewards with the model; far more large residuals than usual are a drift."""
+        known = outcomes.task < self.n_tasks
+        if not self.opened or known.sum() < _WATCHED:
+            return
+        task, X = outcomes.task[known], outcomes.features[known]
+        error = outcomes.reward[known] - np.einsum("nd,nd->n", X, self.theta[task])
+        large = int(np.sum(np.abs(error) > self.usual * self.scales.play[task]))
+        if binom.sf(large - 1, len(error), _LARGE) < _ALARM:
+            self.shut[:] = checks.DRIFT
+
     def judge(self, requests: Requests, constraint: Constraint) -> Choices:
         """The best certified action of each request, or its baseline with the reason why nothing is."""
         fallback = Choices.of_baseline(requests)
@@ -106,14 +136,25 @@ class Certificate:
             self.slack * self.scales.beyond_doubt(std),
         )
         if not known_task.all():
-            arguments = tuple(a[known_task] for a in arguments)  # type: ignore[assignment]
+            arguments = tuple(a[known_task] for a in arguments)
         results = [a[known_task] for a in (chosen, bound, floor, code)]
-        _kernels.judge(
-            *arguments, constraint.literal, constraint.alpha, self.theta, self.V, self.z, self.shut, *results
-        )
+        self.apply(constraint, arguments, results)
         for whole, part in zip((chosen, bound, floor, code), results, strict=True):
             whole[known_task] = part
         return chosen, bound, floor, code
+
+    def apply(self, constraint: Constraint, columns: Sequence[Any], results: Sequence[Any]) -> None:
+        """Judge clean columns of requests into arrays given: the kernel as this certificate feeds it.
+
+        Args:
+            constraint: the floor.
+            columns: task, actions, baseline features, index, baseline reward, its error and its slack.
+            results: chosen, bound, floor, code; see `_kernels.judge`.
+        """
+        _kernels.judge(
+            *columns, constraint.literal, constraint.alpha,
+            self.theta, self.V, self.z, self.shut, self.surprises, *results,
+        )  # fmt: skip
 
     def _all_shut(self, requests: Requests, constraint: Constraint, fallback: Choices) -> Choices:
         known = requests.task < self.n_tasks

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.stats import norm
@@ -30,6 +30,7 @@ from banister.safety.evidence import Evidence, Observations
 from banister.safety.noise import Moderated, freedom_left, moderate, task_sums
 from banister.safety.scales import Scales, rescale, scaled_rows
 
+_GRAINS = (1.0, 10.0, 100.0)
 _ROUNDS = 5  # of fitting and rescaling
 _ROUNDING = 1e-8  # share of the rewards' variance below which residuals say nothing
 _STABLE = 1.25  # scales that change by less than this factor are left as they are
@@ -56,6 +57,26 @@ class Certifier:
         if not 0 < self.confidence < 1:
             raise SettingError(f"confidence={self.confidence!r} must lie strictly between 0 and 1.")
 
+    def forget(self) -> None:
+        """Forget noise levels and rank; bases stay as starts of the next fits."""
+        self._scales, self._found = None, 1
+
+    def state(self) -> dict[str, Float]:
+        """What warm-starts the next certificate, as arrays to keep in a file."""
+        arrays = {f"basis_{rank}": B for rank, B in self._bases.items()}
+        arrays["found"] = np.array([self._found])
+        if self._scales is not None:
+            arrays |= {f"scale_{name}": np.asarray(value) for name, value in vars(self._scales).items()}
+        return arrays
+
+    def restore(self, arrays: dict[str, Float]) -> None:
+        """Continue from what `state` gave."""
+        self._bases = {int(name[6:]): B for name, B in arrays.items() if name.startswith("basis_")}
+        self._found = int(arrays["found"][0]) if "found" in arrays else 1
+        scales = {name[6:]: a for name, a in arrays.items() if name.startswith("scale_")}
+        values = {name: a if a.ndim else float(a) for name, a in scales.items()}
+        self._scales = Scales(**values) if values else None  # type: ignore[arg-type]
+
     def certify(
         self, evidence: Evidence, n_tasks: int, dim: int, decisions: int, rng: np.random.Generator
     ) -> Certificate:
@@ -63,17 +84,31 @@ class Certifier:
         plays, labels = evidence.plays(), evidence.labels()
         if plays is None:
             return Certificate.closed(n_tasks, dim)
-        scales = self._scales
-        if scales is None or len(scales.play) != n_tasks:
-            scales = _first_scales(plays, labels, n_tasks)
-        if scales is None:
-            return Certificate.closed(n_tasks, dim, checks.REGIME)
-        settled = self._settle(_Rows(plays, labels, n_tasks), scales)
+        rows = _Rows(plays, labels, n_tasks)
+        settled = self._at_some_grain(rows)
         if isinstance(settled, Certificate):
             return settled
         fit, self._scales, self._found = settled
         self._bases[fit.rank] = fit.solution.B
-        return self._judge_fit(fit, evidence.offered(), self._quantile(decisions, n_tasks), rng)
+        certificate = self._judge_fit(fit, evidence.offered(), self._quantile(decisions, n_tasks), rng)
+        size = np.abs(plays.errors(certificate.theta.T)) / self._scales.play[plays.task]
+        return replace(certificate, usual=float(np.quantile(size, 0.99)))
+
+    def _at_some_grain(self, rows: _Rows) -> Certificate | tuple[_Fit, Scales, int]:
+        """Settle with labels as exact as they are said to be, or as coarse as the model needs them to be."""
+        last = 1.0 if self._scales is None else self._scales.grain
+        grains = [g for g in _GRAINS if g >= last / 10] if rows.labels is not None else [1.0]
+        for grain in grains:
+            scales = self._scales
+            if scales is None or len(scales.play) != rows.n_tasks:
+                scales = _first_scales(rows, grain)
+            if scales is None:
+                settled: Certificate | tuple[_Fit, Scales, int] = rows.closed(checks.REGIME)
+                continue
+            settled = self._settle(rows, replace(scales, grain=grain))
+            if not isinstance(settled, Certificate):
+                break
+        return settled
 
     def _settle(self, rows: _Rows, scales: Scales) -> Certificate | tuple[_Fit, Scales, int]:
         """Find the rank, fit, and rescale until the noise levels stay put; or say why that cannot be."""
@@ -115,8 +150,16 @@ class Certifier:
             )
         covariance += fit.allowance()
         quantile = student.isf(norm.sf(z), fit.noise.freedom) * growth * np.maximum(rms, 1.0)
-        details = {"z": z, "bootstrap": growth, "inflation": self._scales.inflation}
-        return Certificate(theta, covariance, quantile, shut, self._scales, z, fit.rank, details)
+        details = {
+            "z": z,
+            "bootstrap": growth,
+            "inflation": self._scales.inflation,
+            "grain": self._scales.grain,
+        }
+        surprises = np.array([0, max(3, -(-len(theta) // 10))])
+        return Certificate(
+            theta, covariance, quantile, shut, self._scales, z, fit.rank, surprises, details=details
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +169,10 @@ class _Rows:
     plays: Observations
     labels: Observations | None
     n_tasks: int
+
+    def closed(self, reason: int) -> Certificate:
+        """Nothing is certified, for this reason."""
+        return Certificate.closed(self.n_tasks, self.plays.X.shape[1], reason)
 
     def scaled(self, scales: Scales) -> tuple[TaskData, Bool]:
         """See `scaled_rows`."""
@@ -176,7 +223,7 @@ class _Fit:
         """Why each task's gate is shut (0: open), and how far its quantile grows for its baselines' misfit."""
         data, variance = self.data, self.noise.variance
         correlation = regime.misfit_correlations(data, self.whitening.A, self.residual)
-        rms = checks.baseline_rms(self.residual / np.sqrt(variance)[data.codes], self.is_label, data)
+        rms = checks.baseline_rms(self.residual, self.is_label, data)
         shut = np.zeros(data.n_tasks, dtype=np.int64)
         shut[checks.disagreeing(rms)] = checks.BASELINES
         statistic = checks.misfit(data, correlation, self.residual, variance)
@@ -195,13 +242,14 @@ def _task_noise(data: TaskData, residual: Float, rank: int) -> Moderated:
     return moderate(sums / np.maximum(freedom, 0.5), freedom)
 
 
-def _first_scales(plays: Observations, labels: Observations | None, n_tasks: int) -> Scales | None:
+def _first_scales(rows: _Rows, grain: float) -> Scales | None:
     """Noise levels before the first fit of everything: from a fit of the labels alone, or of the rewards.
 
     None while no shared direction stands out.
     """
+    plays, labels, n_tasks = rows.plays, rows.labels, rows.n_tasks
     level = max(float(np.std(plays.y if labels is None else labels.y)), np.finfo(float).tiny)
-    crude = Scales(np.full(n_tasks, level))
+    crude = Scales(np.full(n_tasks, level), grain=grain)
     data, _ = scaled_rows(plays if labels is None else None, labels, crude, n_tasks)
     least = _ROUNDING if labels is None else 1.0
     search = regime.RankSearch(data, Whitening.of(data), regime.effective_counts(data), least)

@@ -8,7 +8,7 @@ from banister.contract import Bool
 from banister.data import Float, TaskData
 from banister.safety.noise import task_sums
 
-OPEN, NO_DATA, REGIME, FEW_ROWS, MISFIT, BASELINES, UNDECIDED = range(7)
+OPEN, NO_DATA, REGIME, FEW_ROWS, MISFIT, BASELINES, UNDECIDED, DRIFT = range(8)
 REASONS = (
     "certified",
     "fallback:no-data",
@@ -17,13 +17,16 @@ REASONS = (
     "fallback:task-misfit",
     "fallback:baseline-disagrees",
     "fallback:fit-undecided",
+    "fallback:drift",
 )
 
 _MISFIT = 4.0
 _BASELINE_RMS = 1.75
+_FAR_WORSE = 4.0
+_NOTICEABLE = 0.1  # of a label's standard error; less is no reason to single out a task
 
 
-def few_rows(counts: Float, rank: int) -> Float:
+def few_rows(counts: Float, rank: int) -> Bool:
     """Tasks with too few rows to have coefficients of their own and a residual."""
     return counts < 2 * rank + 1
 
@@ -43,21 +46,24 @@ def misfit(data: TaskData, correlation: Float, residual: Float, variance: Float)
     return statistic / (variance * np.sqrt(2 * pairs / data.dim))
 
 
-def misfitting(statistic: Float) -> Float:
+def misfitting(statistic: Float) -> Bool:
     """Tasks whose residuals agree on a direction."""
     return statistic > _MISFIT
 
 
 def baseline_rms(residual: Float, is_label: Bool, data: TaskData) -> Float:
-    """Root mean square of the standardised residuals of each task's baseline labels; 1 without labels."""
-    if not is_label.any():
-        return np.ones(data.n_tasks)
+    """Root mean square of the scaled residuals of each task's baseline labels, (T,); 0 without labels.
+
+    They are not divided by the task's own variance: a task outside the model must not pass for a noisy one.
+    """
     codes = data.codes[is_label]
     n = np.bincount(codes, minlength=data.n_tasks)
     sums = task_sums(residual[is_label], codes, data.n_tasks)
-    return np.sqrt(np.divide(sums, n, out=np.ones(data.n_tasks), where=n > 0))
+    return np.sqrt(np.divide(sums, n, out=np.zeros(data.n_tasks), where=n > 0))
 
 
-def disagreeing(rms: Float) -> Float:
-    """Tasks whose known baseline rewards do not fit the model."""
-    return rms > _BASELINE_RMS
+def disagreeing(rms: Float) -> Bool:
+    """Tasks whose known baseline rewards do not fit the model, or fit far worse than other tasks' do."""
+    seen = rms[rms > 0]
+    usual = float(np.median(seen)) if len(seen) else 0.0
+    return rms > min(_BASELINE_RMS, max(_FAR_WORSE * usual, _NOTICEABLE))

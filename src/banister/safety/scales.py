@@ -29,15 +29,19 @@ class Scales:
     Attributes:
         play: (T,) standard deviation of each task's rewards.
         inflation: how many times larger the errors of baseline rewards are than claimed; at least 1.
+        grain: how many times coarser than a hundredth of the rewards' noise an exact baseline reward is taken
+            to be. Where the model is only nearly true, exact labels show every flaw of it; a coarser grain
+            lets small flaws pass for noise.
     """
 
     play: Float
     inflation: float = 1.0
+    grain: float = 1.0
 
     @property
     def least(self) -> float:
         """The standard error given to a baseline reward that is said to be exact."""
-        return float(_EXACT * np.median(self.play))
+        return float(self.grain * _EXACT * np.median(self.play))
 
     def of_labels(self, claimed: Float) -> Float:
         """What a claimed standard error of a baseline reward is taken to be."""
@@ -120,4 +124,4 @@ def rescale(
         play = np.sqrt(moderate(sums / np.maximum(freedom, 0.5), freedom).variance)
         play = np.maximum(play, 1e-6 * scales.play)
     ratio = np.append(play / scales.play, inflation / scales.inflation)
-    return Scales(play, inflation), float(np.max(np.maximum(ratio, 1 / ratio)))
+    return Scales(play, inflation, scales.grain), float(np.max(np.maximum(ratio, 1 / ratio)))
