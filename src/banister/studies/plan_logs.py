@@ -1,0 +1,239 @@
+"""What logs of the policy in place say of a setting: noise, rank, κ, μ, and how sure that is.
+
+Features are whitened by their pooled second moment first, so that the paper's assumption of isotropic
+features holds and κ and μ do not depend on the units of the columns. Intervals come from a parametric
+bootstrap: rewards are drawn from the fit, and fitted again.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from banister import theory
+from banister.contract import Outcomes
+from banister.data import Float, TaskData
+from banister.errors import DataFileError, InputError
+from banister.estimators.altgdmin import AltGDmin
+from banister.estimators.rank import MOST_FITTED, fitted_share
+from banister.safety import checks
+from banister.safety.certificate import Certificate
+from banister.safety.certify import Certifier
+from banister.safety.evidence import Evidence
+from banister.studies.plan_bounds import Population
+from banister.studies.plan_setting import MOST_BYTES, PlanSetting
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_REFITS = 20
+_EDGE = 0.05  # intervals hold the middle 90 % of the refits
+_FEW_ROWS = 3  # rows per fitted number below which estimates are shaky
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A figure and the interval that holds it with 90 %."""
+
+    value: float
+    low: float
+    high: float
+
+    def as_dict(self) -> dict[str, float]:
+        """Plain numbers, for JSON."""
+        return {"value": self.value, "low": self.low, "high": self.high}
+
+
+@dataclass(frozen=True, eq=False)
+class LogFindings:
+    """What was found in logs.
+
+    Attributes:
+        rows, dim, tasks: sizes of the logs.
+        counts: least, median and most rows of a task.
+        rank: directions that stand out from the noise, at least 1.
+        weakest: strength of the weakest of them, in units of what noise alone gives.
+        noise, kappa, mu, signal: with intervals; `signal` is the root mean square of ‖θ_t‖ after whitening.
+        baseline_reward: fitted expected rewards of the rows, (n,): what the policy in place earns.
+        norms: ‖θ_t‖ after whitening, (T,).
+        open_tasks: share of tasks that a certificate from these logs alone would open; None if not tried.
+        shut: reasons why the others stay shut, and how many tasks each holds for.
+        notes: what to keep in mind.
+    """
+
+    rows: int
+    dim: int
+    tasks: int
+    counts: tuple[int, int, int]
+    rank: int
+    weakest: float
+    noise: Estimate
+    kappa: Estimate
+    mu: Estimate
+    signal: Estimate
+    baseline_reward: Float
+    norms: Float
+    open_tasks: float | None
+    shut: dict[str, int]
+    notes: list[str]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain numbers, for JSON."""
+        return {
+            "rows": self.rows,
+            "dim": self.dim,
+            "tasks": self.tasks,
+            "rows_per_task": dict(zip(("least", "median", "most"), self.counts, strict=True)),
+            "rank": self.rank,
+            "weakest_direction": self.weakest,
+            **{name: getattr(self, name).as_dict() for name in ("noise", "kappa", "mu", "signal")},
+            "baseline_reward": np.quantile(self.baseline_reward, [0.1, 0.5, 0.9]).tolist(),
+            "open_tasks": self.open_tasks,
+            "shut": self.shut,
+            "notes": self.notes,
+        }
+
+    def population(self, setting: PlanSetting, model: Population) -> Population:
+        """Baseline rewards and task sizes of the logs; gaps, which logs do not show, of the model."""
+        scale = setting.task_norm / self.signal.value
+        rng = np.random.default_rng(0)
+        reward = rng.choice(self.baseline_reward, len(model.gap)) * scale
+        return Population(self.mu.value, self.norms * scale, reward, model.gap)
+
+
+def read_logs(path: Path, *, task: str, reward: str, features: str) -> TaskData:
+    """Rows of a Parquet or CSV file; `features` is a pattern of column names such as `f*`."""
+    frame = _read(path)
+    for name, column in (("task", task), ("reward", reward)):
+        if column not in frame.columns:
+            raise InputError(
+                f"{path} has no column {column!r} for --{name}; its columns are {_some(frame.columns)}."
+            )
+    chosen = [c for c in frame.columns if fnmatch.fnmatchcase(c, features) and c not in (task, reward)]
+    if not chosen:
+        raise InputError(
+            f"No column of {path} matches --features {features!r}; its columns are {_some(frame.columns)}."
+        )
+    return TaskData.from_rows(frame.select(chosen), frame[reward].to_numpy(), frame[task].to_list())
+
+
+def _read(path: Path) -> pl.DataFrame:
+    import polars as pl
+
+    if path.suffix not in (".parquet", ".csv"):
+        raise DataFileError(f"{path} is neither .parquet nor .csv; convert the logs to one of them.")
+    if not path.is_file():
+        raise DataFileError(f"There is no file {path}; check the path given to --logs.")
+    try:
+        return pl.read_parquet(path) if path.suffix == ".parquet" else pl.read_csv(path)
+    except (pl.exceptions.PolarsError, OSError) as reason:
+        raise DataFileError(f"{path} cannot be read as {path.suffix[1:]} ({reason}).") from None
+
+
+def study_logs(data: TaskData, *, seed: int = 0) -> LogFindings:
+    """Fit the logs with the rank they call for, and read off what a plan needs."""
+    model = AltGDmin(rank="auto", seed=seed).fit_data(data)
+    root = _root(data)
+    found = _figures(model, root)
+    again = np.array([_figures(m, root) for m in _refits(data, model, np.random.default_rng(seed))])
+    noise, kappa, mu, signal = (_interval(*pair) for pair in zip(found, again.T, strict=True))
+    fitted = data.fitted(model.theta_)
+    opened, shut = _certificate(data, seed)
+    low, middle, high = np.quantile(data.counts, [0.0, 0.5, 1.0]).astype(int).tolist()
+    return LogFindings(
+        rows=data.n_rows,
+        dim=data.dim,
+        tasks=data.n_tasks,
+        counts=(low, middle, high),
+        rank=model.rank_,
+        weakest=float(model.singular_values_[-1]),
+        noise=noise,
+        kappa=kappa,
+        mu=mu,
+        signal=signal,
+        baseline_reward=fitted,
+        norms=np.linalg.norm(root @ model.theta_, axis=0),
+        open_tasks=opened,
+        shut=shut,
+        notes=[*model.warnings_, *_notes(data, model, fitted)],
+    )
+
+
+def _root(data: TaskData) -> Float:
+    """C^½ of the pooled second moment C = X'X/N: Θ in whitened coordinates is C^½ Θ."""
+    values, vectors = np.linalg.eigh(data.X.T @ data.X / data.n_rows)
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
+
+
+def _figures(model: AltGDmin, root: Float) -> tuple[float, float, float, float]:
+    """Noise, κ, μ and signal of a fit."""
+    theta = root @ model.theta_
+    return (
+        float(model.noise_std_),
+        theory.condition_number(theta, rank=model.rank_),
+        theory.incoherence(theta, rank=model.rank_),
+        float(np.sqrt(np.mean(np.sum(theta**2, axis=0)))),
+    )
+
+
+def _refits(data: TaskData, model: AltGDmin, rng: np.random.Generator) -> list[AltGDmin]:
+    mean = data.fitted(model.theta_)
+    draws = (mean + model.noise_std_ * rng.standard_normal(data.n_rows) for _ in range(_REFITS))
+    return [AltGDmin(rank=model.rank_).fit_data(data.replace_y(y)) for y in draws]
+
+
+def _interval(value: float, refits: Float) -> Estimate:
+    """The basic bootstrap on the logarithmic scale: errors of the refits, turned round."""
+    low, high = np.quantile(np.log(refits / value), [_EDGE, 1.0 - _EDGE])
+    return Estimate(value, value * float(np.exp(-high)), value * float(np.exp(-low)))
+
+
+def _certificate(data: TaskData, seed: int) -> tuple[float | None, dict[str, int]]:
+    """Whether these logs alone would open gates; rewards only, as logs hold no baseline labels."""
+    if 8 * data.n_tasks * data.dim**2 > MOST_BYTES:
+        return None, {}
+    evidence = Evidence()
+    evidence.learn(Outcomes(data.codes, data.X, data.y))
+    certificate: Certificate = Certifier().certify(
+        evidence, data.n_tasks, data.dim, data.n_rows, np.random.default_rng(seed)
+    )
+    names, counts = np.unique(certificate.shut, return_counts=True)
+    shut = {checks.REASONS[n]: int(c) for n, c in zip(names, counts, strict=True) if n != checks.OPEN}
+    return float(np.mean(certificate.shut == checks.OPEN)), shut
+
+
+def _notes(data: TaskData, model: AltGDmin, fitted: Float) -> list[str]:
+    notes = []
+    rank, spent = model.rank_, model.rank_ * (data.dim + data.n_tasks - model.rank_)
+    if fitted_share(data.dim, data.n_tasks, rank + 1, data.n_rows) > MOST_FITTED:
+        notes.append(f"Too few rows to look for more than {rank} shared directions; the rank may be higher.")
+    if data.n_rows < _FEW_ROWS * spent:
+        notes.append(f"{data.n_rows} rows for {spent} fitted numbers: take the estimates with care.")
+    if _levels_left(data, data.y - fitted, model.noise_std_**2):
+        notes.append(
+            "Rewards have a level that the features do not explain; add a column of ones to the features."
+        )
+    ratio = float(np.mean(fitted) / max(np.std(fitted), np.finfo(float).tiny))
+    if abs(ratio) > 1:
+        notes.append(
+            f"The policy in place earns {np.mean(fitted):.3g} on average, {abs(ratio):.1f} times its spread. "
+            "The simulated one earns about zero, where the floor is tightest, so the calibrated figures are "
+            "cautious."
+        )
+    return notes
+
+
+def _levels_left(data: TaskData, residual: Float, variance: float) -> bool:
+    """Whether the tasks' mean residuals are larger than noise would make them (χ² with T degrees)."""
+    sums = np.bincount(data.codes, weights=residual, minlength=data.n_tasks)
+    statistic = float(np.sum(sums**2 / np.maximum(data.counts, 1)) / variance)
+    return statistic > data.n_tasks + 4.0 * math.sqrt(2.0 * data.n_tasks)
+
+
+def _some(names: list[str], most: int = 8) -> str:
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
