@@ -35,5 +35,8 @@ check: setup    ## lint, types, import contract
 bench: $(VENV)/.bench  ## this machine, this library and its peers, side by side
 	$(BIN)/python benchmarks/estimators.py
 
+docs: setup     ## write the generated parts of the documentation
+	$(BIN)/python -m banister.policies.table docs/policies.md
+
 clean:          ## remove what the commands above made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -67,7 +67,7 @@ class NormGuess:
         self._actions += len(X)
         if self._actions >= 2 * dim:
             mean = self._sum / self._actions
-            covariance = self._moment / self._actions - np.outer(mean, mean)
+            covariance = (self._moment - self._actions * np.outer(mean, mean)) / (self._actions - 1)
             self._least = max(float(np.linalg.eigvalsh(covariance)[0]), 0.0)
 
     def _see_baselines(self, requests: Requests, task: Int) -> None:

@@ -47,7 +47,7 @@ class AltGDminGreedy(GreedyLearner):
         safe="no",
         refits="end of each epoch, or every `online` rounds",
         cost="T K d; a refit is some 20 passes over the rows",
-        use="nothing is at risk and tasks share a representation: the fastest learner here",
+        use="nothing is at risk and tasks share a representation: it learns most from the same rows",
     )
 
     def __init__(

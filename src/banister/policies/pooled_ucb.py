@@ -20,8 +20,9 @@ POOLED = "pooled"
 class PooledConservativeUCB(ConservativeUCB):
     """DiSC-UCB: every task is an agent that faces the same θ; agents share their sums when it pays.
 
-    Source: Lin and Moothedath, *Distributed stochastic contextual bandits with a stage-wise constraint*
-    (DiSC-UCB). Each agent plays conservative UCB on what all agents knew at the last synchronisation and what
+    Source: Lin and Moothedath, *Distributed multi-task learning for stochastic bandits with context
+    distribution and stage-wise constraints*, 2025 (DiSC-UCB); here contexts are seen, not only known in
+    distribution. Each agent plays conservative UCB on what all agents knew at the last synchronisation and what
     it has seen itself since. All synchronise once some agent has
     `log(det V_now / det V_last) · (rounds since) > D`; then each sends its sums and gets everyone's.
 

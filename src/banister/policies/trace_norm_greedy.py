@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+import numpy as np
+
 from banister.data import TaskData
 from banister.estimators.trace_norm import TraceNorm
 from banister.policies._card import Card
@@ -20,7 +22,9 @@ class TraceNormGreedy(GreedyLearner):
     What we chose, and why:
 
     * `lam="cv"`: held-out rows choose the penalty. The source's rate `sd √((d + T)/n)` is as good on the
-      random rows of the first epoch, but too large on greedy rows, which every later refit contains.
+      random rows of the first epoch, but too large on greedy rows, which every later refit contains. The
+      choice is made anew whenever the rows have doubled; in between the penalty follows the noise in the
+      gradient, `1/√N`, and the fit starts from the last one.
     * The source refits after every round; here at the end of each epoch, so that all policies have the same
       rows. `online=k` refits every k rounds and lowers the regret by as much as it shortens random play.
 
@@ -29,6 +33,9 @@ class TraceNormGreedy(GreedyLearner):
         noise: standard deviation of the rewards' noise for "rate"; None to estimate it.
         tol: relative duality gap at which a fit stops.
         online, pool: when to refit, and on which rows; see `banister.policies._greedy`.
+
+    Attributes:
+        lam_: the penalty of the last refit.
 
     Examples:
         >>> from banister import Synthetic, TraceNormGreedy, simulate
@@ -58,10 +65,25 @@ class TraceNormGreedy(GreedyLearner):
     ) -> None:
         super().__init__(online=online, pool=pool)
         self.lam, self.noise, self.tol = lam, noise, tol
-        self._model()._check_settings()  # a bad setting is an error now, not at the first refit
+        self._model(lam)._check_settings()  # a bad setting is an error now, not at the first refit
 
-    def _model(self) -> TraceNorm:
-        return TraceNorm(lam=self.lam, noise=self.noise, tol=self.tol)
+    def reset(self, n_tasks: int, rng: np.random.Generator) -> None:
+        """Start a new trial over `n_tasks` tasks."""
+        super().reset(n_tasks, rng)
+        self.lam_ = 0.0
+        self._fitted, self._validated = (
+            0,
+            0,
+        )  # rows at the last refit, and when the penalty was last validated
 
     def _estimate(self, data: TaskData) -> None:
-        self.theta = self._model().fit_data(data, theta0=self.theta).theta_
+        lam = self.lam
+        if lam == "cv" and self.pool and self.lam_ > 0 and data.n_rows < 2 * self._validated:
+            lam = self.lam_ * float(np.sqrt(self._fitted / data.n_rows))
+        else:
+            self._validated = data.n_rows
+        model = self._model(lam).fit_data(data, theta0=self.theta)
+        self.theta, self.lam_, self._fitted = model.theta_, model.lam_, data.n_rows
+
+    def _model(self, lam: float | Literal["cv", "rate"]) -> TraceNorm:
+        return TraceNorm(lam=lam, noise=self.noise, tol=self.tol)
