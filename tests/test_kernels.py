@@ -103,7 +103,7 @@ def test_a_task_with_fewer_rows_than_the_rank_gets_the_minimum_norm_answer():
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_threads_do_not_change_results(dtype, monkeypatch):
-    monkeypatch.setattr(_passes, "_SMALL", 0)
+    monkeypatch.setattr(_passes, "_SMALL", 1)
     data, rng = problem(T=40, n=15, seed=1, dtype=dtype)[0], np.random.default_rng(1)
     B, D = np.linalg.qr(rng.standard_normal((12, 2)))[0], rng.standard_normal((12, 2))
     results = []
@@ -116,7 +116,7 @@ def test_threads_do_not_change_results(dtype, monkeypatch):
 
 
 def test_ranges_cover_every_task_once(monkeypatch):
-    monkeypatch.setattr(_passes, "_SMALL", 0)
+    monkeypatch.setattr(_passes, "_SMALL", 1)
     data = ragged(2)
     covered = [t for first, last in task_ranges(data) for t in range(first, last)]
     assert covered == list(range(data.n_tasks))

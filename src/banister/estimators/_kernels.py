@@ -5,8 +5,9 @@ threads (see `_passes`). Every kernel has a plain numpy twin in the tests.
 
 Layout: `X` (N, d) rows sorted by task, `offsets` (T + 1,); small matrices are transposed, `Bt` (r, d), so
 that inner loops run along the features; `Z` is flat, and task `t` with rows lo..hi keeps `(X_t B)'` (r, n_t)
-at `Z[r·lo : r·hi]`. The first sweep over a task's rows comes from memory, so it goes strictly forwards and
-asks for rows ahead; the second finds them in the cache and takes four at a time.
+at `Z[r·lo : r·hi]`. The first sweep over a task's rows comes from memory, so it goes strictly forwards (and
+asks for rows ahead where it has work to do meanwhile); the second finds them in the cache and takes four at a
+time.
 """
 
 from __future__ import annotations
@@ -71,11 +72,9 @@ def times_matrix(X, lo, hi, Bt, z):  # type: ignore[no-untyped-def]
 
 @_jit
 def times_vector(X, lo, hi, q, u):  # type: ignore[no-untyped-def]
-    """u[i - lo] = X[i] · q for rows lo..hi."""
+    """u[i - lo] = X[i] · q for rows lo..hi; so little arithmetic that the processor keeps ahead by itself."""
     d = X.shape[1]
-    F = X.ravel()
     for i in range(lo, hi):
-        _fetch(F, d, i)
         x = X[i]
         s = X.dtype.type(0.0)
         for j in range(d):

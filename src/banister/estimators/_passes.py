@@ -21,8 +21,8 @@ from banister.data import Float, TaskData
 from banister.errors import CompileNotice, SettingError
 from banister.estimators import _kernels
 
-_SMALL = 500_000  # numbers in X below which splitting costs more than it saves
-_RANGES = 8
+_SMALL = 250_000  # numbers in X that are worth a range of their own
+_RANGES = 8  # at most
 
 
 class Passes:
@@ -136,9 +136,10 @@ def read_only(*arrays: Any) -> tuple[Any, ...]:
 
 def task_ranges(data: TaskData) -> list[tuple[int, int]]:
     """Ranges of tasks with about the same number of rows; they depend on the data alone."""
-    if data.X.size < _SMALL:
+    ranges = min(_RANGES, data.X.size // _SMALL)
+    if ranges < 2:
         return [(0, data.n_tasks)]
-    cuts = np.searchsorted(data.offsets, np.linspace(0, data.n_rows, _RANGES + 1))
+    cuts = np.searchsorted(data.offsets, np.linspace(0, data.n_rows, ranges + 1))
     cuts[0], cuts[-1] = 0, data.n_tasks
     return [(int(a), int(b)) for a, b in pairwise(cuts) if b > a]
 
