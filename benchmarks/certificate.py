@@ -129,7 +129,9 @@ def run(family: str, number: int) -> dict[str, Any]:
 
 
 def report(rows: list[dict[str, Any]], console: Console) -> None:
-    table = Table("family", "runs", "opened", "violating", "ungated", "paper", "regret / ungated", "certified late")
+    table = Table(
+        "family", "runs", "opened", "violating", "ungated", "paper", "regret / ungated", "certified late"
+    )
     groups = [(f, [r for r in rows if r["family"] == f]) for f in FAMILIES]
     for name, group in [*groups, ("all", rows)]:
         if not group:
@@ -150,11 +152,15 @@ def report(rows: list[dict[str, Any]], console: Console) -> None:
             console.print(f"median regret over ungated, r_b {'known' if known else 'unknown'}: {price:.2f}")
     loud = [r for r in rows if r["noise_std"] == 0.1 and r.get("baseline_known", True)]
     if loud:
-        console.print(f"certified after epoch 1 at noise 0.1, r_b known: {np.mean([r['certified late'] for r in loud]):.0%}")
+        console.print(
+            f"certified after epoch 1 at noise 0.1, r_b known: {np.mean([r['certified late'] for r in loud]):.0%}"
+        )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs-per-family", type=int, default=40)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--families", default=",".join(f.replace(",", ";") for f in FAMILIES))

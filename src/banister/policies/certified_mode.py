@@ -56,7 +56,7 @@ class CertifiedMode:
 
     @property
     def block(self) -> int:
-        """Rounds until the next refit, if every task is asked once a round; few while a drift could do harm."""
+        """Rounds until the next refit, at one request a task; few while a drift could do harm."""
         missing = self._next * self.n_tasks - self.evidence.n_plays
         rounds = max(1, -(-missing // self.n_tasks))
         return min(rounds, _WATCH) if self.certificate is not None and self.certificate.opened else rounds

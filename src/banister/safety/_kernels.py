@@ -11,13 +11,13 @@ from typing import Any
 import numba
 import numpy as np
 
-from banister.safety.checks import BASELINES, DRIFT, OPEN
+from banister.safety.checks import BASELINES, DRIFT, OPEN, REASONS
 
 _jit: Any = numba.njit(
     cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz", "arcp"}, error_model="numpy"
 )
 
-NOT_CLEARED = 100  # beyond the codes of `checks`: the gate is open, but no action's bound clears the floor
+NOT_CLEARED = len(REASONS)  # after the codes of `checks`: the gate is open, but no bound clears the floor
 
 
 @_jit
@@ -57,6 +57,11 @@ def _best_untried(mean, tried):  # type: ignore[no-untyped-def]
 
 
 @_jit
+def _floor(reward, alpha, literal):  # type: ignore[no-untyped-def]
+    return reward - alpha * (reward if literal else abs(reward))
+
+
+@_jit
 def _difference_bound(mean, mean_b, variance, cross, var_b, alpha, literal, z):  # type: ignore[no-untyped-def]
     """The best lower bound on (x − (1∓α) x_b)'θ; one that is not negative certifies x without r_b."""
     best = -np.inf
@@ -71,8 +76,8 @@ def _difference_bound(mean, mean_b, variance, cross, var_b, alpha, literal, z): 
 
 @_jit
 def judge(  # type: ignore[no-untyped-def]
-    task, actions, baseline, index, reward, error, slack, literal, alpha, theta, V, z, shut, surprises, chosen,
-    bound, floor, code,
+    task, actions, baseline, index, reward, error, slack, literal, alpha, theta, V, z, shut, surprises,
+    chosen, bound, floor, code,
 ):  # fmt: skip
     """Choose for each request in turn.
 
@@ -94,7 +99,7 @@ def judge(  # type: ignore[no-untyped-def]
         t, r = task[i], reward[i]
         known = not np.isnan(r)
         high = r + slack[i]
-        floor[i] = high - alpha * (high if literal else abs(high)) if known else np.nan
+        floor[i] = _floor(high, alpha, literal) if known else np.nan
         chosen[i], bound[i], code[i] = -1, np.nan, shut[t]
         if shut[t] != OPEN:
             continue
@@ -129,9 +134,9 @@ def judge(  # type: ignore[no-untyped-def]
             k = _best_untried(mean, tried)
             tried[k] = True
             if k == index[i]:
+                # The baseline never falls below its own floor, however well its reward is known.
                 chosen[i], bound[i], code[i] = k, r if known else 0.0, OPEN
-                if not known:
-                    floor[i] = 0.0
+                floor[i] = _floor(r, alpha, literal) if known else 0.0
                 break
             if known and slack[i] == 0.0 and mean[k] < floor[i]:
                 break

@@ -68,4 +68,5 @@ def _without_noise(data: TaskData, W: Float, variance: Float) -> Float:
     root = np.sqrt(np.maximum(data.counts, 1) / variance)[:, None]
     U, s, Vt = np.linalg.svd(W * root, full_matrices=False)
     noise = data.dim + data.n_tasks
-    return (U * np.sqrt(np.maximum(s**2 - noise, 0.25 * s**2))) @ Vt / root
+    shrunk: Float = (U * np.sqrt(np.maximum(s**2 - noise, 0.25 * s**2))) @ Vt / root
+    return shrunk

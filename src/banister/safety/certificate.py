@@ -8,14 +8,12 @@ with the model shuts the task's gate, and otherwise it sharpens every estimate o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 from scipy.stats import binom
 
-from banister.contract import Choices, Outcomes, Requests
+from banister.contract import Bool, Choices, Outcomes, Requests
 from banister.data import Float, Int
 from banister.safety import _kernels, checks
 from banister.safety.constraint import Constraint
@@ -27,8 +25,8 @@ _LARGE = (
 )
 _ALARM = 1e-6
 
-NOT_CLEARED = "fallback:no-action-clears"
-NEW_TASK = "fallback:new-task"
+_REASONS = np.array([*checks.REASONS, "fallback:no-action-clears", "fallback:new-task"], dtype=object)
+_NEW_TASK = len(_REASONS) - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,21 +110,22 @@ class Certificate:
 
     def judge(self, requests: Requests, constraint: Constraint) -> Choices:
         """The best certified action of each request, or its baseline with the reason why nothing is."""
-        fallback = Choices.of_baseline(requests)
-        known_task = requests.task < self.n_tasks
-        if not self.opened or not known_task.any():
-            return self._all_shut(requests, constraint, fallback)
-        chosen, bound, floor, code = self._run(requests, constraint, known_task)
-        return _explained(requests, fallback, chosen, bound, floor, code, known_task)
+        known = requests.task < self.n_tasks
+        if not self.opened or not known.any():
+            return self._all_shut(requests, constraint, known)
+        if known.all():
+            return self._explain(requests, *self._run(requests, constraint))
+        return _joined(
+            known,
+            self.judge(requests[known], constraint),
+            self._all_shut(requests[~known], constraint, known[~known]),
+        )
 
-    def _run(
-        self, requests: Requests, constraint: Constraint, known_task: Float
-    ) -> tuple[Int, Float, Float, Int]:
-        m = len(requests)
-        chosen, code = np.full(m, -1), np.zeros(m, dtype=np.int64)
-        bound, floor = np.full(m, np.nan), np.full(m, np.nan)
-        std = np.asarray(requests.baseline_reward_std)
-        arguments = (
+    def _run(self, requests: Requests, constraint: Constraint) -> tuple[Int, Float, Float, Int]:
+        m, std = len(requests), np.asarray(requests.baseline_reward_std)
+        chosen, code = np.empty(m, dtype=np.int64), np.empty(m, dtype=np.int64)
+        bound, floor = np.empty(m), np.empty(m)
+        _kernels.judge(
             requests.task,
             requests.actions,
             requests.baseline_features(),
@@ -134,58 +133,38 @@ class Certificate:
             requests.baseline_reward,
             self.scales.of_labels(std),
             self.slack * self.scales.beyond_doubt(std),
+            constraint.literal,
+            constraint.alpha,
+            self.theta,
+            self.V,
+            self.z,
+            self.shut,
+            self.surprises,
+            chosen,
+            bound,
+            floor,
+            code,
         )
-        if not known_task.all():
-            arguments = tuple(a[known_task] for a in arguments)
-        results = [a[known_task] for a in (chosen, bound, floor, code)]
-        self.apply(constraint, arguments, results)
-        for whole, part in zip((chosen, bound, floor, code), results, strict=True):
-            whole[known_task] = part
         return chosen, bound, floor, code
 
-    def apply(self, constraint: Constraint, columns: Sequence[Any], results: Sequence[Any]) -> None:
-        """Judge clean columns of requests into arrays given: the kernel as this certificate feeds it.
-
-        Args:
-            constraint: the floor.
-            columns: task, actions, baseline features, index, baseline reward, its error and its slack.
-            results: chosen, bound, floor, code; see `_kernels.judge`.
-        """
-        _kernels.judge(
-            *columns, constraint.literal, constraint.alpha,
-            self.theta, self.V, self.z, self.shut, self.surprises, *results,
-        )  # fmt: skip
-
-    def _all_shut(self, requests: Requests, constraint: Constraint, fallback: Choices) -> Choices:
-        known = requests.task < self.n_tasks
-        reason = np.full(len(requests), NEW_TASK, dtype=object)
-        names = np.array(checks.REASONS, dtype=object)
-        reason[known] = names[self.shut[requests.task[known]]]
-        floor = constraint.floor(requests.baseline_reward)
-        return Choices(
-            fallback.features, fallback.index, fallback.certified, fallback.lower_bound, floor, reason
-        )
-
-
-def _explained(
-    requests: Requests,
-    fallback: Choices,
-    chosen: Int,
-    bound: Float,
-    floor: Float,
-    code: Int,
-    known_task: Float,
-) -> Choices:
-    certified = chosen >= 0
-    features = fallback.features
-    if certified.any():
+    def _explain(self, requests: Requests, chosen: Int, bound: Float, floor: Float, code: Int) -> Choices:
+        certified = chosen >= 0
         rows = np.flatnonzero(certified)
-        features = features.copy() if features.base is not None or features is fallback.features else features
+        features = np.array(requests.baseline_features())
         features[rows] = requests.actions[rows, chosen[rows]]
-    reason = np.empty(len(requests), dtype=object)
-    names = np.array(checks.REASONS, dtype=object)
-    cleared = code != _kernels.NOT_CLEARED
-    reason[cleared] = names[code[cleared]]
-    reason[~cleared] = NOT_CLEARED
-    reason[~known_task.astype(bool)] = NEW_TASK
-    return Choices(features, np.where(certified, chosen, fallback.index), certified, bound, floor, reason)
+        index = np.where(certified, chosen, requests.baseline_index())
+        return Choices(features, index, certified, bound, floor, _REASONS[code])
+
+    def _all_shut(self, requests: Requests, constraint: Constraint, known: Bool) -> Choices:
+        code = np.full(len(requests), _NEW_TASK)
+        code[known] = self.shut[requests.task[known]]
+        plain = Choices.of_baseline(requests)
+        floor = constraint.floor(requests.baseline_reward)
+        return replace(plain, floor=floor, reason=_REASONS[code])
+
+
+def _joined(first: Bool, one: Choices, other: Choices) -> Choices:
+    """Choices of two parts of the requests, put back in their order."""
+    order = np.argsort(np.concatenate([np.flatnonzero(first), np.flatnonzero(~first)]))
+    columns = [np.concatenate([getattr(one, f.name), getattr(other, f.name)])[order] for f in fields(Choices)]
+    return Choices(*columns)

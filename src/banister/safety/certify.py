@@ -150,16 +150,10 @@ class Certifier:
             )
         covariance += fit.allowance()
         quantile = student.isf(norm.sf(z), fit.noise.freedom) * growth * np.maximum(rms, 1.0)
-        details = {
-            "z": z,
-            "bootstrap": growth,
-            "inflation": self._scales.inflation,
-            "grain": self._scales.grain,
-        }
+        scales = self._scales
+        details = {"z": z, "bootstrap": growth, "inflation": scales.inflation, "grain": scales.grain}
         surprises = np.array([0, max(3, -(-len(theta) // 10))])
-        return Certificate(
-            theta, covariance, quantile, shut, self._scales, z, fit.rank, surprises, details=details
-        )
+        return Certificate(theta, covariance, quantile, shut, scales, z, fit.rank, surprises, details=details)
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,10 +211,11 @@ class _Fit:
         d, T = self.data.dim, self.data.n_tasks
         unseen = (np.sqrt(d) + np.sqrt(T)) ** 2 / (T * d) / max(self.data.n_rows / T, 1.0)
         metric = self.whitening.A @ self.whitening.A.T
-        return (unseen * self.noise.variance)[:, None, None] * metric
+        allowed: Float = (unseen * self.noise.variance)[:, None, None] * metric
+        return allowed
 
     def shut(self) -> tuple[Int, Float]:
-        """Why each task's gate is shut (0: open), and how far its quantile grows for its baselines' misfit."""
+        """Why each task's gate is shut (0: open), and the root mean square misfit of its baselines."""
         data, variance = self.data, self.noise.variance
         correlation = regime.misfit_correlations(data, self.whitening.A, self.residual)
         rms = checks.baseline_rms(self.residual, self.is_label, data)

@@ -43,7 +43,8 @@ def misfit(data: TaskData, correlation: Float, residual: Float, variance: Float)
     statistic = np.einsum("dt,dt->t", correlation, correlation) - own
     total = np.bincount(data.codes, weights=lengths, minlength=data.n_tasks)
     pairs = np.maximum(total**2 - task_sums(lengths, data.codes, data.n_tasks), np.finfo(float).tiny)
-    return statistic / (variance * np.sqrt(2 * pairs / data.dim))
+    studentised: Float = statistic / (variance * np.sqrt(2 * pairs / data.dim))
+    return studentised
 
 
 def misfitting(statistic: Float) -> Bool:

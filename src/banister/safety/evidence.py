@@ -93,7 +93,8 @@ def row_keys(task: Int, X: Float) -> Int:
     bits = np.ascontiguousarray(X, dtype=float).view(np.int64)
     with np.errstate(over="ignore"):
         mixers = np.cumprod(np.full(X.shape[1], _ODD)) | 1
-        return (bits >> 17 ^ bits) @ mixers + task * _ODD
+        keys: Int = (bits >> 17 ^ bits) @ mixers + task * _ODD
+    return keys
 
 
 class Evidence:

@@ -1,4 +1,4 @@
-"""Noise levels: of each task's rewards, and of baseline rewards that may be less exact than they are said to be.
+"""Noise levels of tasks.
 
 A task's own residual variance rests on few rows, so it is shrunk towards what is common to all tasks
 (Smyth 2004, the moderated variance of `limma`).
@@ -72,9 +72,11 @@ def freedom_left(counts: Int, rank: int, dim: int) -> Float:
     """
     rows = max(int(counts.sum()), 1)
     shared = rank * max(dim - rank, 0) / rows
-    return np.maximum(counts * (1 - min(shared, 1.0)) - np.minimum(counts, rank), 0.0)
+    left: Float = np.maximum(counts * (1 - min(shared, 1.0)) - np.minimum(counts, rank), 0.0)
+    return left
 
 
 def task_sums(values: Float, task: Int, n_tasks: int) -> Float:
     """Σ of squares of the values of each task, (T,)."""
-    return np.bincount(task, weights=values**2, minlength=n_tasks)
+    sums: Float = np.bincount(task, weights=values**2, minlength=n_tasks).astype(float, copy=False)
+    return sums

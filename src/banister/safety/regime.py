@@ -99,7 +99,8 @@ class RankSearch:
         noise = max(_common_noise(self.data, probe), self.least_noise)
         gamma = fitted_share(self.data.dim, self.data.n_tasks, k, float(self.counts.sum()))
         edge = (np.sqrt(self.data.dim) + np.sqrt(self.data.n_tasks)) ** 2
-        return (below.objective - probe.objective) / noise / edge * (1 - gamma) ** 3 >= DETECT
+        gain = (below.objective - probe.objective) / noise / edge * (1 - gamma) ** 3
+        return bool(gain >= DETECT)
 
     def _one_more(self, below: Solution) -> Float:
         """A fit's basis and the direction its residuals agree on most, whitened."""

@@ -87,7 +87,7 @@ def _negligible(plays: Observations, labels: Observations | None, scales: Scales
 def _merge(
     plays: Observations, labels: Observations, scales: Scales, std: Float
 ) -> tuple[Observations, Float, Float]:
-    """Rewards that have no label of their own; and the labels' values and errors with the others merged in."""
+    """Rewards without a label of their own; and the labels' values and errors with the others merged in."""
     order = np.argsort(labels.key, kind="stable")
     place = np.minimum(np.searchsorted(labels.key[order], plays.key), len(order) - 1)
     label = order[place]
