@@ -118,6 +118,18 @@ def test_the_waiting_rule_by_hand(cls):
 
 
 @BOTH
+def test_the_waiting_rule_never_opens_without_room(cls):
+    """Literal floor and r_b = −1: κ + α r_b = 0.1 − 0.2 is negative, and its square must not count."""
+    options = {"literal_floor": True, "wait_for_eigenvalue": True, "lam": 1e-9, "norm_bound": 1e-3}
+    assert taught(cls, **options, least_gap=0.3).decide(ask(-1.0, E1, baseline=0)).certified.tolist() == [
+        True
+    ]
+    assert taught(cls, **options, least_gap=0.1).decide(ask(-1.0, E1, baseline=0)).certified.tolist() == [
+        False
+    ]
+
+
+@BOTH
 def test_without_a_norm_bound_or_baseline_rewards_nothing_is_certified(cls):
     policy = taught(cls, norm_bound=None)
     assert policy.decide(ask(np.nan, E1, [0.0, 0.2])).certified.tolist() == [False]

@@ -164,10 +164,11 @@ class ConservativeBandit(ABC):
         """The source's waiting rule: nothing is certified while `λ_min(V) < (2Lβ/(κ_l + α r_b))²`."""
         if not self.wait_for_eigenvalue:
             return np.zeros(len(requests), dtype=bool)
-        # κ_l + α r_b, by how much the best action clears the floor at least; unknown r_b: the gap alone.
+        # κ_l + α|r_b|, by how much the best action clears the floor at least; unknown r_b: the gap alone.
         room = self.least_gap + np.nan_to_num(requests.baseline_reward - floor)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            needed = np.square(2.0 * self._longest * radius[requests.task] / room)
+        needed = np.full(len(requests), np.inf)  # no room: no eigenvalue is large enough
+        np.divide(2.0 * self._longest * radius[requests.task], room, out=needed, where=room > 0)
+        needed = np.square(needed)
         # λ_min ≤ d / tr V⁻¹: mostly this cheap bound says no already.
         shut: Bool = ~(ridge.theta.shape[1] / ridge.trace[requests.task] >= needed)
         for n in np.flatnonzero(~shut):

@@ -22,8 +22,8 @@ class PooledConservativeUCB(ConservativeUCB):
 
     Source: Lin and Moothedath, *Distributed multi-task learning for stochastic bandits with context
     distribution and stage-wise constraints*, 2025 (DiSC-UCB); here contexts are seen, not only known in
-    distribution. Each agent plays conservative UCB on what all agents knew at the last synchronisation and what
-    it has seen itself since. All synchronise once some agent has
+    distribution. Each agent plays conservative UCB on what all agents knew at the last synchronisation and
+    what it has seen itself since. All synchronise once some agent has
     `log(det V_now / det V_last) · (rounds since) > D`; then each sends its sums and gets everyone's.
 
     Assumes one θ for all tasks. Where that is so (the paper's MovieLens setting) it learns T times as fast as
