@@ -14,6 +14,8 @@ from banister import errors
 __version__ = "0.1.0"
 
 _HOME = {
+    "SafeBandit": "banister.online.bandit",
+    "Decision": "banister.online.decision",
     "SafeAltGDmin": "banister.policies.safe_altgdmin",
     "TaskData": "banister.data",
     "AltGDmin": "banister.estimators.altgdmin",

@@ -1,0 +1,223 @@
+"""Many requests at once, for batch systems: checked together, judged in order, written in one transaction."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from banister.data import Float, Int, as_vector
+from banister.errors import InputError, NonFiniteError, ShapeError
+from banister.online._digest import digests
+from banister.online.decision import REASONS, Decision
+from banister.online.door import Request, check_actions, check_index, check_task
+from banister.online.engine import Engine
+from banister.online.memory import Memory
+from banister.safety.exploration import ConservativeMixture
+
+_ROWS = 2048  # requests judged at once; bounds the memory beside the actions themselves
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Clean requests: labels and columns of m entries; `actions` are m arrays (K_i, d) or one (m, K, d)."""
+
+    labels: list[str]
+    actions: Any
+    baseline: Int
+    low: Float
+    high: Float
+    std: Float
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def dim(self) -> int | None:
+        """d; None if there are no requests."""
+        return int(self.actions[0].shape[1]) if len(self.labels) else None
+
+    def runs(self) -> Iterator[slice]:
+        """Stretches of requests with equally many actions, none too long."""
+        sizes = (len(a) for a in self.actions)
+        start = 0
+        for _, group in groupby(sizes):
+            stop = start + sum(1 for _ in group)
+            for first in range(start, stop, _ROWS):
+                yield slice(first, min(first + _ROWS, stop))
+            start = stop
+
+    def requests(self) -> Iterator[Request]:
+        """One by one."""
+        for i, label in enumerate(self.labels):
+            numbers = float(self.high[i]), float(self.low[i]), float(self.std[i])
+            yield Request(label, self.actions[i], int(self.baseline[i]), *numbers)
+
+    def stacked(self, rows: slice) -> Float:
+        """Actions of one run, (m, K, d)."""
+        part = self.actions[rows]
+        return part if isinstance(part, np.ndarray) else np.stack(part)
+
+
+def check_batch(tasks: Any, actions: Any, baselines: Any, rewards: Any, std: Any, dim: int | None) -> Batch:
+    """Clean requests, or an error that names the request at fault."""
+    if isinstance(tasks, str):
+        raise InputError(f"tasks={tasks!r} is one task; give a sequence with one label per request.")
+    labels = [check_task(t, f"request {i}: ") for i, t in enumerate(tasks)]
+    m = len(labels)
+    sets = _check_sets(actions, m, dim)
+    if len(baselines) != m:
+        raise ShapeError(f"There are {m} tasks and {len(baselines)} baselines; give one per request.")
+    index = [check_index(b, len(sets[i]), f"request {i}: ") for i, b in enumerate(_items(baselines))]
+    low, high = _check_rewards(rewards, m)
+    return Batch(labels, sets, np.array(index, dtype=np.int64), low, high, _check_stds(std, m))
+
+
+def _items(values: Any) -> Sequence[Any]:
+    return list(values.tolist() if isinstance(values, np.ndarray) else values)
+
+
+def _check_sets(actions: Any, m: int, dim: int | None) -> Any:
+    if len(actions) != m:
+        raise ShapeError(f"There are {m} tasks and {len(actions)} action sets; give one per request.")
+    if isinstance(actions, np.ndarray) and actions.ndim == 3 and m:
+        whole = np.ascontiguousarray(actions, dtype=np.float64) if actions.dtype.kind in "fiu" else actions
+        flat = check_actions(whole.reshape(-1, whole.shape[2]), dim)
+        return flat.reshape(whole.shape)
+    sets = [check_actions(a, dim, f"request {i}: ") for i, a in enumerate(actions)]
+    for i, a in enumerate(sets):
+        if a.shape[1] != sets[0].shape[1]:
+            raise ShapeError(
+                f"request {i}: actions has {a.shape[1]} features, request 0 has {sets[0].shape[1]}."
+            )
+    return sets
+
+
+def _check_rewards(rewards: Any, m: int) -> tuple[Float, Float]:
+    if rewards is None:
+        unknown = np.full(m, np.nan)
+        return unknown, unknown.copy()
+    try:
+        values = np.asarray(rewards, dtype=np.float64)
+    except (TypeError, ValueError) as reason:
+        raise InputError(
+            f"baseline_rewards cannot be read as numbers ({reason}); NaN where unknown."
+        ) from None
+    if values.shape not in ((m,), (m, 2)):
+        raise ShapeError(
+            f"baseline_rewards must be {m} numbers or ({m}, 2) bounds; its shape is {values.shape}."
+        )
+    if np.isinf(values).any():
+        raise NonFiniteError("baseline_rewards holds infinity; give NaN where the reward is unknown.")
+    low, high = (values, values.copy()) if values.ndim == 1 else values.T.copy()
+    bad = np.flatnonzero((low > high) | (np.isnan(low) != np.isnan(high)))
+    if len(bad):
+        raise InputError(f"request {bad[0]}: baseline_reward bounds {values[bad[0]]} are not (low, high).")
+    return low, high
+
+
+def _check_stds(std: Any, m: int) -> Float:
+    values = as_vector(np.full(m, std) if np.ndim(std) == 0 else std, "baseline_reward_std", size=m)
+    if (values < 0).any():
+        raise InputError("baseline_reward_std must not be negative; give 0 where the reward is exact.")
+    return values
+
+
+def decide_batch(engine: Engine, batch: Batch, mixture: ConservativeMixture | None) -> list[Decision]:
+    """Decisions in order; all are written, or none and nothing has changed."""
+    if not len(batch):
+        return []
+    if mixture is not None:  # each mixture is a draw of its own, and each request a transaction
+        return [engine.decide(request, _digest(request), mixture) for request in batch.requests()]
+    store, known, before = engine.store, len(engine.store.labels), engine.gates()
+    try:
+        with store.ledger.transaction():
+            task = np.array([engine.code_of(label) for label in batch.labels], dtype=np.int64)
+            parts = [_judge_run(engine, batch, rows, task) for rows in batch.runs()]
+    except BaseException:
+        store.drop_tasks(known)
+        engine.restore(before)
+        raise
+    return [d for part in parts for d in _remember_run(engine, part)]
+
+
+def _digest(request: Request) -> int:
+    return int(digests(request.actions[None])[0])
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """What was decided for one run, and what memory will want to know of it."""
+
+    decisions: list[Decision]
+    task: Int
+    actions: Float
+    baseline: Int
+    low: Float
+    high: Float
+    std: Float
+
+
+def _judge_run(engine: Engine, batch: Batch, rows: slice, tasks: Int) -> _Run:
+    actions, baseline, task = batch.stacked(rows), batch.baseline[rows], tasks[rows]
+    low, high, std = batch.low[rows], batch.high[rows], batch.std[rows]
+    every = np.arange(len(task))
+    verdicts = engine.judge.many(task, actions, baseline, actions[every, baseline], low, high, std)
+    action = np.where(verdicts.chosen >= 0, verdicts.chosen, baseline)
+    features = actions[every, action]
+    code, version = verdicts.code.tolist(), engine.model.version
+    first = engine.store.decisions + 1 + rows.start
+    decisions = [
+        Decision(first + i, label, a, x, c, b, f, REASONS[k], version)
+        for i, (label, a, x, c, b, f, k) in enumerate(
+            zip(batch.labels[rows], action.tolist(), features, (verdicts.chosen >= 0).tolist(),
+                verdicts.bound.tolist(), verdicts.floor.tolist(), code, strict=True)
+        )
+    ]  # fmt: skip
+    run = _Run(decisions, task, actions, baseline, low, high, std)
+    engine.store.ledger.add_decisions(_rows(run, engine.settings.keep_actions))
+    return run
+
+
+def _rows(run: _Run, keep: bool) -> Iterator[tuple[Any, ...]]:
+    now, K = time.time(), run.actions.shape[1]
+    marks = digests(run.actions).tolist()
+    columns = (
+        run.task.tolist(),
+        run.actions,
+        run.baseline.tolist(),
+        run.low.tolist(),
+        run.high.tolist(),
+    )
+    for d, mark, std, task, actions, index, low, high in zip(
+        run.decisions, marks, run.std.tolist(), *columns, strict=True
+    ):
+        yield (
+            d.id, now, task, d.model_version, d.action, index, d.certified, d.reason, d.lower_bound, d.floor,
+            low, high, std, K, mark, actions[index].tobytes(),
+            None if d.action == index else d.features.tobytes(),
+            actions[d.id % K].tobytes() if Memory.samples(d.id) else None,
+            actions.tobytes() if keep else None,
+        )  # fmt: skip
+
+
+def _remember_run(engine: Engine, run: _Run) -> list[Decision]:
+    store = engine.store
+    memory = store.open_memory(run.actions.shape[2])
+    every, known = np.arange(len(run.task)), run.low == run.high
+    baselines = run.actions[every, run.baseline]
+    numbers = np.array([d.id for d in run.decisions])
+    memory.labels.extend(run.task[known], baselines[known], run.high[known], run.std[known], numbers[known])
+    for i, d in enumerate(run.decisions):
+        task = int(run.task[i])
+        if Memory.samples(d.id):
+            memory.offer(task, run.actions[i, d.id % run.actions.shape[1]])
+        step = d.features - baselines[i] if d.certified and d.action != run.baseline[i] else None
+        memory.tally(task, d.certified, d.lower_bound - d.floor, step)
+    store.decisions = run.decisions[-1].id
+    engine.note_surprises()
+    return run.decisions

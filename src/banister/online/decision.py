@@ -1,0 +1,60 @@
+"""`Decision`: what is played for one request, and why."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from banister.data import Float
+from banister.safety import checks
+from banister.safety._kernels import NOT_CLEARED
+
+NEW_TASK = NOT_CLEARED + 1  # after the codes of `checks` and of the kernel
+REASONS = {
+    **dict(enumerate(checks.REASONS)),
+    NOT_CLEARED: "fallback:no-action-clears",
+    NEW_TASK: "fallback:new-task",
+}
+CODES = {reason: code for code, reason in REASONS.items()}  # files keep reasons, not codes
+
+
+class Decision(NamedTuple):
+    """One decision; every field but `features` is also in the ledger's row.
+
+    Attributes:
+        id: name it when the reward arrives.
+        task: whose decision it is.
+        action: index into the actions given; −1 with `features` for a mixture (only with `mixing=True`).
+        features: (d,) what is played.
+        certified: whether a lower confidence bound clears the floor (the baseline, where it is the best
+            estimate behind an open gate, counts).
+        lower_bound: that bound; NaN without one. Where the baseline reward is unknown it bounds how far the
+            action is above the floor, and `floor` is 0.
+        floor: the least an action may be expected to earn; NaN where that is unknown.
+        reason: `certified` or `fallback:…`.
+        model_version: the model that decided; 0 before the first.
+    """
+
+    id: int
+    task: str
+    action: int
+    features: Float
+    certified: bool
+    lower_bound: float
+    floor: float
+    reason: str
+    model_version: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it: NaN becomes None."""
+        return {
+            **self._asdict(),
+            "features": np.asarray(self.features).tolist(),
+            "lower_bound": _or_none(self.lower_bound),
+            "floor": _or_none(self.floor),
+        }
+
+
+def _or_none(value: float) -> float | None:
+    return None if value != value else value

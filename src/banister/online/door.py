@@ -1,0 +1,135 @@
+"""The door: what an application hands in is checked here, once, before anything changes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from banister.data import Float, as_matrix
+from banister.errors import InputError, NonFiniteError, ShapeError
+
+_NAN = math.nan
+
+
+class Request(NamedTuple):
+    """One clean request.
+
+    Attributes:
+        label: the task.
+        actions: (K, d) float64, C-contiguous.
+        baseline: index of the policy in place's action.
+        high: the baseline reward, or the upper end of an interval that holds it; NaN if unknown.
+        low: the lower end; equal to `high` where the reward is known.
+        std: standard error of a known baseline reward.
+    """
+
+    label: str
+    actions: Float
+    baseline: int
+    high: float
+    low: float
+    std: float
+
+
+def check_request(
+    task: Any, actions: Any, baseline: Any, reward: Any, std: Any, dim: int | None, where: str = ""
+) -> Request:
+    """A clean request, or an error that says what is wrong with it."""
+    label = check_task(task, where)
+    matrix = check_actions(actions, dim, where)
+    index = check_index(baseline, len(matrix), where)
+    if type(reward) is float and reward - reward == 0.0 and std == 0.0:  # the common case, without detours
+        return Request(label, matrix, index, reward, reward, 0.0)
+    low, high = check_baseline_reward(reward, where)
+    return Request(label, matrix, index, high, low, _check_std(std, where))
+
+
+def check_task(task: Any, where: str = "") -> str:
+    """A task's label: text that is not empty."""
+    if isinstance(task, str) and task:
+        return str(task)
+    raise InputError(f"{where}task={task!r} must be text that is not empty, such as 'store-17'.")
+
+
+def check_actions(actions: Any, dim: int | None, where: str = "") -> Float:
+    """(K, d) finite numbers, K at least 1."""
+    if type(actions) is np.ndarray and actions.dtype == np.float64 and actions.ndim == 2:
+        matrix = np.ascontiguousarray(actions)
+        flat = matrix.ravel()
+        if matrix.size == 0 or not math.isfinite(flat.dot(flat)):
+            matrix = as_matrix(actions, f"{where}actions")
+    else:
+        matrix = as_matrix(actions, f"{where}actions")
+    if len(matrix) == 0:
+        raise ShapeError(f"{where}actions has no rows; offer at least one action.")
+    if dim is not None and matrix.shape[1] != dim:
+        raise ShapeError(
+            f"{where}actions has {matrix.shape[1]} features; this bandit works with {dim}, as its first rows "
+            "did."
+        )
+    return matrix
+
+
+def check_index(baseline: Any, n_actions: int, where: str = "") -> int:
+    """A whole number that names one of the actions."""
+    if isinstance(baseline, bool) or not isinstance(baseline, (int, np.integer)):
+        raise InputError(
+            f"{where}baseline={baseline!r} must be the index of the action that the policy in place would "
+            "play; add that action to the list if it is not there."
+        )
+    if not 0 <= baseline < n_actions:
+        raise InputError(
+            f"{where}baseline={baseline} names no action; there are {n_actions}, numbered from 0 to "
+            f"{n_actions - 1}."
+        )
+    return int(baseline)
+
+
+def check_baseline_reward(value: Any, where: str = "") -> tuple[float, float]:
+    """(low, high) of a baseline reward given as a number, an interval or None."""
+    if value is None:
+        return _NAN, _NAN
+    if isinstance(value, (tuple, list)):
+        if len(value) != 2:
+            raise ShapeError(
+                f"{where}baseline_reward={value!r} must be a number, (low, high), or None if it is unknown."
+            )
+        low, high = (check_number(v, "baseline_reward", where) for v in value)
+        if low > high:
+            raise InputError(
+                f"{where}baseline_reward={value!r} has its ends in the wrong order; swap the two."
+            )
+        return low, high
+    number = check_number(value, "baseline_reward", where)
+    return number, number
+
+
+def check_number(value: Any, name: str, where: str = "") -> float:
+    """One finite number."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise InputError(f"{where}{name}={value!r} must be a number.")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise NonFiniteError(f"{where}{name}={value!r} must be finite.")
+    return number
+
+
+def check_id(value: Any) -> int:
+    """A decision's id."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise InputError(f"id={value!r} must be the whole number that a decision came with.")
+    return int(value)
+
+
+def _check_std(value: Any, where: str) -> float:
+    std = check_number(value, "baseline_reward_std", where)
+    if std < 0:
+        raise InputError(
+            f"{where}baseline_reward_std={value!r} must not be negative; 0 where the reward is exact."
+        )
+    return std

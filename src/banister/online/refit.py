@@ -1,0 +1,27 @@
+"""From a snapshot to the next model."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from banister.online.memory import Snapshot
+from banister.online.model import Marks, Model, served
+from banister.online.settings import Settings
+
+
+def fit(
+    snapshot: Snapshot, n_tasks: int, dim: int, marks: Marks, last: Model, settings: Settings
+) -> Model | None:
+    """The next model; None where the fit settles nothing and the last model has open gates, which then stay.
+
+    Randomness follows from the seed and what has been seen, so a store that was opened again fits the same.
+    """
+    certifier = settings.certifier()
+    certifier.restore(last.warm)
+    if last.version and last.certificate.drifted:
+        certifier.forget()
+    rng = np.random.default_rng([settings.seed, marks.rewards, marks.decisions])
+    new = certifier.certify(snapshot.evidence(), n_tasks, dim, marks.decisions, rng)
+    if new.undecided and last.certificate.opened:
+        return None
+    return Model(last.version + 1, served(new), certifier.state(), marks)

@@ -1,0 +1,93 @@
+"""Refitting: when it is due, where it runs, and the swap of one model for the next."""
+
+from __future__ import annotations
+
+import threading
+
+from banister.online.engine import Engine
+from banister.online.model import Model
+from banister.online.model_file import write_atomically
+from banister.online.refit import fit
+
+
+class Refitter:
+    """Fits an engine's store, one fit at a time; takes the engine's lock only to look and to swap."""
+
+    def __init__(self, engine: Engine, lock: threading.RLock) -> None:
+        self._engine, self._lock = engine, lock
+        self._fitting = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._failure: BaseException | None = None
+        self._attempt = int(engine.store.ledger.meta("attempt") or 0)
+
+    def wait(self) -> None:
+        """Until a fit under way is done."""
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def refit_if_due(self) -> None:
+        """Fit again if rewards have grown enough since the last try."""
+        refits = self._engine.settings.refits
+        if refits != "manual" and self._due():
+            self.refit(wait=refits == "inline")
+
+    def _due(self) -> bool:
+        engine = self._engine
+        memory, tasks = engine.store.memory, len(engine.store.labels)
+        if memory is None or self._fitting.locked():
+            return False
+        schedule = engine.settings.schedule(engine.model.certificate.opened)
+        return memory.plays.y.size >= schedule.next(self._attempt // tasks) * tasks
+
+    def refit(self, *, wait: bool) -> None:
+        """Fit and swap, here or in a thread; a failure in a thread is raised by the next call that waits."""
+        if wait:
+            with self._fitting:
+                failure, self._failure = self._failure, None
+                if failure is not None:
+                    raise failure
+                self._fit_and_swap()
+        elif self._fitting.acquire(blocking=False):
+            self._thread = threading.Thread(target=self._in_thread, name="banister-refit", daemon=True)
+            self._thread.start()
+
+    def _in_thread(self) -> None:
+        try:
+            self._fit_and_swap()
+        except BaseException as failure:
+            self._failure = failure
+        finally:
+            self._fitting.release()
+
+    def _fit_and_swap(self) -> None:
+        engine, store = self._engine, self._engine.store
+        with self._lock:
+            engine.check_open()
+            if store.memory is None:
+                return
+            last, marks, labels = engine.model, store.marks, list(store.labels)
+            snapshot, dim = store.memory.snapshot(), store.memory.dim
+            self._attempt = store.memory.plays.y.size
+        model = fit(snapshot, len(labels), dim, marks, last, engine.settings)
+        if model is not None:
+            self._write(model, model.to_bytes(engine.settings, labels), last.version)
+        else:
+            with self._lock:
+                store.ledger.set_meta("attempt", self._attempt)
+
+    def _write(self, model: Model, data: bytes, last: int) -> None:
+        """First the ledger, in parts between which decisions go on; then the swap; then the file."""
+        engine, ledger = self._engine, self._engine.store.ledger
+        for part in ledger.parts_of(model.version, data):
+            with self._lock:
+                ledger.add_part(part)
+        with self._lock:
+            with ledger.transaction():
+                ledger.finish_model(model.version, len(data))
+                ledger.set_meta("attempt", self._attempt)
+                if not engine.settings.keep_models:
+                    ledger.forget_model(last)
+            engine.use(model)
+        if engine.path is not None:
+            write_atomically(engine.path, data)

@@ -1,0 +1,153 @@
+"""What a `SafeBandit` was asked to be: checked once, kept in the ledger and in every model file."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from banister.errors import ModelFileError, SettingError
+from banister.policies.certified_mode import EAGER, SETTLED
+from banister.policies.schedules import GrowthSchedule
+from banister.safety.certify import Certifier
+from banister.safety.constraint import Constraint
+from banister.safety.exploration import ConservativeMixture
+
+REFITS = ("background", "inline", "manual")
+DURABILITY = ("normal", "full")
+_FREE = ("refits", "growth", "durability", "expire_after", "keep_actions", "keep_models")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """See `SafeBandit` for what each means. But for those in `_FREE` they belong to a store for life."""
+
+    alpha: float
+    confidence: float
+    rank: int | None
+    literal_floor: bool
+    mixing: bool
+    norm_bound: float | None
+    max_mixtures: int
+    drift_guard: bool
+    seed: int
+    refits: str
+    growth: float | None
+    durability: str
+    expire_after: float | None
+    keep_actions: bool
+    keep_models: bool
+
+    def __post_init__(self) -> None:
+        Constraint(self.alpha)
+        _check_confidence(self.confidence)
+        _check_rank(self.rank)
+        _check_seed(self.seed)
+        _check_expiry(self.expire_after)
+        for name in ("literal_floor", "mixing", "drift_guard", "keep_actions", "keep_models"):
+            if not isinstance(getattr(self, name), bool):
+                raise SettingError(f"{name}={getattr(self, name)!r} must be True or False.")
+        _check_choice("refits", self.refits, REFITS)
+        _check_choice("durability", self.durability, DURABILITY)
+        _check_growth(self.growth)
+        _check_mixing(self)
+
+    @property
+    def constraint(self) -> Constraint:
+        """The floor."""
+        return Constraint(float(self.alpha), self.literal_floor)
+
+    def certifier(self) -> Certifier:
+        """What makes certificates, with nothing to start from."""
+        return Certifier(confidence=self.confidence, rank=self.rank)
+
+    def mixture(self) -> ConservativeMixture | None:
+        """How the baseline is left while nothing is certified; None where mixtures cannot be played."""
+        if not self.mixing:
+            return None
+        return ConservativeMixture(plays=self.max_mixtures, norm_bound=self.norm_bound)
+
+    def schedule(self, opened: bool) -> GrowthSchedule:
+        """When to fit again: often while every gate is shut, less often later, unless a share was given."""
+        if self.growth is not None:
+            return GrowthSchedule(first=EAGER.first, share=self.growth)
+        return SETTLED if opened else EAGER
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Any, where: str) -> Settings:
+        """Settings that were written by `to_dict`."""
+        names = {f.name for f in fields(cls)}
+        if not isinstance(values, dict) or set(values) != names:
+            raise ModelFileError(
+                f"{where} has settings that this version cannot read; it expects {sorted(names)}."
+            )
+        return cls(**values)
+
+    def with_seed(self, seed: int) -> Settings:
+        """The same with another seed."""
+        return replace(self, seed=seed)
+
+    def check_same(self, stored: Settings, where: str) -> None:
+        """What decides what may be played cannot change under a ledger's feet."""
+        for field in fields(self):
+            own, kept = getattr(self, field.name), getattr(stored, field.name)
+            if field.name not in (*_FREE, "seed") and own != kept:
+                raise SettingError(
+                    f"{where} was made with {field.name}={kept!r} and is now opened with {own!r}; open it "
+                    "with SafeBandit.load, or start a new store."
+                )
+
+
+def _check_confidence(value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 < value < 1:
+        raise SettingError(f"confidence={value!r} must be a number strictly between 0 and 1.")
+
+
+def _check_rank(value: Any) -> None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        raise SettingError(
+            f"rank={value!r} must be a whole number, at least 1, or None to find it in the data."
+        )
+
+
+def _check_seed(value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise SettingError(f"seed={value!r} must be a whole number, at least 0, or None to draw one.")
+
+
+def _check_expiry(value: Any) -> None:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if value is not None and not (number and 0 < value < math.inf):
+        raise SettingError(f"expire_after={value!r} must be a positive number of seconds, or None for never.")
+
+
+def _check_growth(value: Any) -> None:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if value is not None and not (number and 0 < value < math.inf):
+        raise SettingError(f"growth={value!r} must be a positive share, such as 0.5, or None to choose it.")
+
+
+def _check_choice(name: str, value: Any, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise SettingError(f"{name}={value!r} must be one of {', '.join(map(repr, known))}.")
+
+
+def _check_mixing(settings: Settings) -> None:
+    bound, plays = settings.norm_bound, settings.max_mixtures
+    if bound is not None and (
+        isinstance(bound, bool) or not isinstance(bound, (int, float)) or not bound >= 0
+    ):
+        raise SettingError(f"norm_bound={bound!r} must be a number, at least 0.")
+    if isinstance(plays, bool) or not isinstance(plays, int) or plays < 1:
+        raise SettingError(f"max_mixtures={plays!r} must be a whole number, at least 1.")
+    if settings.mixing and bound is None:
+        raise SettingError(
+            "mixing=True needs norm_bound: how far a mixture may leave the baseline (Lemma l8) rests on a "
+            "bound on ‖θ_t‖, which rewards alone cannot give."
+        )
