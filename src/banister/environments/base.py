@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -29,6 +30,14 @@ class LinearEnvironment(ABC):
 
     def __init__(self) -> None:
         self._worth: WeakKeyDictionary[Requests, tuple[Float, Float]] = WeakKeyDictionary()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but what is remembered of requests, which mean nothing in another process."""
+        return {name: value for name, value in self.__dict__.items() if name != "_worth"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._worth = WeakKeyDictionary()
 
     @property
     @abstractmethod

@@ -225,9 +225,9 @@ def sweep(setting: PlanSetting) -> list[int]:
 
     Examples:
         >>> sweep(PlanSetting(rank=2, tasks=100))
-        [4, 10, 25, 50]
+        [4, 10, 25]
     """
-    wanted = {2 * setting.rank, 5 * setting.rank, setting.tasks // 4, setting.tasks // 2}
+    wanted = {2 * setting.rank, 5 * setting.rank, setting.tasks // 4}
     return sorted(t for t in wanted if 1 < t < setting.tasks)
 
 

@@ -1,0 +1,77 @@
+"""One job of a study: build the environment and the policies, play the trial, return its rows."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from banister.contract import Policy
+from banister.simulation.store import Job
+from banister.simulation.trial import compare
+from banister.studies import contraction
+from banister.studies.competitors import COMPETITORS
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def play(job: Job) -> pl.DataFrame:
+    """The rows of a job: per policy and epoch every measure, and how often the policy's fits complained.
+
+    A trial's seed depends on its number alone: trial 7 of every point has the same source of randomness, so
+    points that differ in one parameter are compared on the same draws wherever shapes allow it.
+    """
+    import polars as pl
+
+    if job.point.environment == contraction.ENVIRONMENT:
+        return contraction.measure(job)
+    env = job.point.build()
+    heard = {name: Heard(COMPETITORS[name].build(job.point, env)) for name in job.policies}
+    results = compare(
+        env,
+        heard,
+        epochs=job.point.epochs,
+        rounds=job.point.rounds,
+        seed=trial_seed(job),
+        alpha=job.point.alpha,
+    )
+    frames = [
+        result.frame.with_columns(warnings=pl.lit(heard[name].warnings, dtype=pl.Int64))
+        for name, result in results.items()
+    ]
+    place = {"point": pl.lit(job.point.name), "trial": pl.lit(job.trial, dtype=pl.Int64)}
+    return pl.concat(frames).with_columns(**place).select("point", "trial", pl.exclude("point", "trial"))
+
+
+def trial_seed(job: Job) -> np.random.SeedSequence:
+    """The child of the study's seed with the trial's number, as `SeedSequence.spawn` makes them."""
+    return np.random.SeedSequence(job.seed, spawn_key=(job.trial,))
+
+
+class Heard:
+    """A policy whose warnings are counted instead of shown: thousands of trials would bury the screen."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self.warnings = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._policy, name)
+
+    def learn(self, outcomes: Any) -> None:
+        """The policy's, with its warnings counted."""
+        self._hear(self._policy.learn, outcomes)
+
+    def end_epoch(self) -> None:
+        """The policy's, with its warnings counted."""
+        self._hear(self._policy.end_epoch)
+
+    def _hear(self, call: Any, *args: Any) -> None:
+        from banister.errors import CompileNotice
+
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            call(*args)
+        self.warnings += sum(not issubclass(w.category, CompileNotice) for w in caught)
