@@ -48,6 +48,7 @@ def solve(
     best, zero = descend(starts[0], max_passes=taste), rounding_level(passes)
     met = int(best.converged)
     if met and (not check or explains(passes, whitening, best)):
+        best.passes = passes.count
         return best, True
     for start in _more_starts(passes, whitening, starts, rng):
         near = AGREE * best.objective + zero

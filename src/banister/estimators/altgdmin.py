@@ -47,7 +47,8 @@ class AltGDmin(MultiTaskRegressor):
         intercept_: (T,), zeros without fit_intercept.
         noise_std_: noise level, given or estimated.
         converged_, n_iter_, n_passes_, objective_, history_: how the solve went.
-        starts_agree_: two starts led to the same optimum, the best sign that it is the global one.
+        starts_agree_: the fit explains the data down to noise, or two starts led to it: the best signs that
+            the optimum is the global one.
         singular_values_: of the coefficients, in units of what noise alone gives; above 1 stands out.
         prior_mean_, prior_cov_: learned population of the coefficients (with shrinkage).
         warnings_: what was noticed, in words.
