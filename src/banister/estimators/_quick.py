@@ -18,7 +18,7 @@ def solve_quick(
     *,
     warm: Float | None = None,
     tol: float = 1e-7,
-    budget: int = 300,
+    budget: int = 200,
 ) -> Solution:
     """The first descent that converges, or the best after `budget` passes (then `converged` is False).
 

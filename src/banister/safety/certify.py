@@ -96,15 +96,14 @@ class Certifier:
 
     def _at_some_grain(self, rows: _Rows) -> Certificate | tuple[_Fit, Scales, int]:
         """Settle with labels as exact as they are said to be, or as coarse as the model needs them to be."""
-        last = 1.0 if self._scales is None else self._scales.grain
-        grains = [g for g in _GRAINS if g >= last / 10] if rows.labels is not None else [1.0]
+        scales = self._scales
+        if scales is None or len(scales.play) != rows.n_tasks:
+            scales = _first_scales(rows)
+        if scales is None:
+            return Certificate.closed(rows.n_tasks, rows.plays.X.shape[1], checks.REGIME)
+        finest = scales.grain if self._scales is None else scales.grain / 10
+        grains = [g for g in _GRAINS if g >= finest] if rows.labels is not None else [1.0]
         for grain in grains:
-            scales = self._scales
-            if scales is None or len(scales.play) != rows.n_tasks:
-                scales = _first_scales(rows, grain)
-            if scales is None:
-                settled: Certificate | tuple[_Fit, Scales, int] = rows.closed(checks.REGIME)
-                continue
             settled = self._settle(rows, replace(scales, grain=grain))
             if not isinstance(settled, Certificate):
                 break
@@ -123,7 +122,7 @@ class Certifier:
             if not search.strong(found) or (self.rank is not None and self.rank < found):
                 return Certificate.closed(data.n_tasks, data.dim, checks.REGIME, *search.estimate())
             rank = max(found, self.rank or 0)
-            solution = search.fit(rank)[0]
+            solution = search.fit(rank)
             scales, change = rescale(scales, rows.plays, rows.labels, solution.B @ solution.W, rank)
             if change < _STABLE:
                 return _Fit.of(data, is_label, whitening, solution), scales, found
@@ -163,10 +162,6 @@ class _Rows:
     plays: Observations
     labels: Observations | None
     n_tasks: int
-
-    def closed(self, reason: int) -> Certificate:
-        """Nothing is certified, for this reason."""
-        return Certificate.closed(self.n_tasks, self.plays.X.shape[1], reason)
 
     def scaled(self, scales: Scales) -> tuple[TaskData, Bool]:
         """See `scaled_rows`."""
@@ -237,21 +232,24 @@ def _task_noise(data: TaskData, residual: Float, rank: int) -> Moderated:
     return moderate(sums / np.maximum(freedom, 0.5), freedom)
 
 
-def _first_scales(rows: _Rows, grain: float) -> Scales | None:
+def _first_scales(rows: _Rows) -> Scales | None:
     """Noise levels before the first fit of everything: from a fit of the labels alone, or of the rewards.
 
-    None while no shared direction stands out.
+    None while no shared direction stands out, however coarse labels are taken to be.
     """
     plays, labels, n_tasks = rows.plays, rows.labels, rows.n_tasks
     level = max(float(np.std(plays.y if labels is None else labels.y)), np.finfo(float).tiny)
-    crude = Scales(np.full(n_tasks, level), grain=grain)
+    crude = Scales(np.full(n_tasks, level))
     data, _ = scaled_rows(plays if labels is None else None, labels, crude, n_tasks)
-    least = _ROUNDING if labels is None else 1.0
-    search = regime.RankSearch(data, Whitening.of(data), regime.effective_counts(data), least)
-    rank = search.run(1)
-    if not rank:
+    search = regime.RankSearch(data, Whitening.of(data), regime.effective_counts(data), _ROUNDING)
+    for grain in (1.0,) if labels is None else _GRAINS:
+        search.least_noise = _ROUNDING if labels is None else grain**2
+        rank = search.run(1)
+        if rank:
+            break
+    else:
         return None
-    solution = search.fit(rank)[0]
+    solution = search.fit(rank)
     spent = 0 if labels is not None else rank * (data.dim + n_tasks - rank)
     variance = np.mean(plays.errors(solution.B @ solution.W) ** 2) / max(1 - spent / len(plays), 0.05)
-    return Scales(np.full(n_tasks, max(float(np.sqrt(variance)), 1e-6 * level)))
+    return Scales(np.full(n_tasks, max(float(np.sqrt(variance)), 1e-6 * level)), grain=grain)

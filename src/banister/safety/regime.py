@@ -22,7 +22,7 @@ from banister.estimators.rank import DETECT, MOST_FITTED, fitted_share, weakest_
 OPEN = 6.0
 LEFT_OVER = 1.10
 _MAX_RANK = 20
-_PROBE = 40  # passes
+_PROBE = 25  # passes
 
 
 @dataclass
@@ -33,7 +33,7 @@ class RankSearch:
         counts: (T,) effective rows of each task.
         least_noise: noise variance below which residuals are taken for rounding or luck, not for precision.
         bases: bases by rank, of this data set or an earlier one; warm starts.
-        fits: what was fitted to this data set: solution and snr of the weakest direction, by rank.
+        fits: what was fitted to this data set, by rank.
     """
 
     data: TaskData
@@ -41,7 +41,7 @@ class RankSearch:
     counts: Float
     least_noise: float
     bases: dict[int, Float] = field(default_factory=dict)
-    fits: dict[int, tuple[Solution, float]] = field(default_factory=dict)
+    fits: dict[int, Solution] = field(default_factory=dict)
 
     def run(self, start: int) -> int | None:
         """The last rank, scanning up, whose weakest direction stands out from the noise; 0 if none does.
@@ -50,26 +50,32 @@ class RankSearch:
         found did not converge.
         """
         most = min(self.data.dim, self.data.n_tasks, _MAX_RANK)
+        if not self._fits(min(2, most)):
+            return None
         k = min(max(start, 1), most)
         while k >= 1 and not self._stands_out(k):
             k -= 1
         while 1 <= k < most and self._fits(k + 1) and self._worth_a_fit(k + 1) and self._stands_out(k + 1):
             k += 1
-        told = k == 0 or (self.fit(k)[0].converged and (k == most or self._fits(k + 1)))
+        told = k == 0 or (self.fit(k).converged and (k == most or self._fits(k + 1)))
         return k if told else None
 
     def strong(self, rank: int) -> bool:
         """Whether some direction up to this rank stands far out."""
-        return any(self.fit(k)[1] >= OPEN for k in range(rank, 0, -1))
+        return any(self.snr(k) >= OPEN for k in range(rank, 0, -1))
 
-    def fit(self, k: int) -> tuple[Solution, float]:
-        """The fit of rank k and the snr of its weakest direction."""
+    def snr(self, k: int) -> float:
+        """Of the weakest direction of the fit of rank k."""
+        solution = self.fit(k)
+        W = whiten_basis(self.whitening, solution.B, solution.W)[1]
+        noise = max(_common_noise(self.data, solution), self.least_noise)
+        return weakest_snr(self.data, W, np.full(self.data.n_tasks, noise), counts=self.counts)
+
+    def fit(self, k: int) -> Solution:
+        """The fit of rank k, made when first asked for."""
         if k not in self.fits:
-            solution = solve_quick(Passes(self.data, k), self.whitening, warm=self.bases.get(k))
-            W = whiten_basis(self.whitening, solution.B, solution.W)[1]
-            noise = np.full(self.data.n_tasks, max(_common_noise(self.data, solution), self.least_noise))
-            self.fits[k] = solution, weakest_snr(self.data, W, noise, counts=self.counts)
-            self.bases[k] = solution.B
+            self.fits[k] = solve_quick(Passes(self.data, k), self.whitening, warm=self.bases.get(k))
+            self.bases[k] = self.fits[k].B
         return self.fits[k]
 
     def estimate(self) -> tuple[Float, int] | tuple[None, int]:
@@ -77,7 +83,7 @@ class RankSearch:
         if not self.fits:
             return None, 0
         rank = max(self.fits)
-        solution = self.fits[rank][0]
+        solution = self.fits[rank]
         return np.ascontiguousarray((solution.B @ solution.W).T), rank
 
     def _fits(self, k: int) -> bool:
@@ -85,7 +91,7 @@ class RankSearch:
         return fitted_share(self.data.dim, self.data.n_tasks, k, float(self.counts.sum())) <= MOST_FITTED
 
     def _stands_out(self, k: int) -> bool:
-        return self._fits(k) and self.fit(k)[1] >= DETECT
+        return self._fits(k) and self.snr(k) >= DETECT
 
     def _worth_a_fit(self, k: int) -> bool:
         """Whether one more direction gains more than noise would, by a few steps from the fit below.
@@ -93,7 +99,7 @@ class RankSearch:
         A direction of energy E lowers the objective by E. A whole fit with a direction too many crawls along
         a flat valley, so it is made only where there is something to find.
         """
-        below, _ = self.fit(k - 1)
+        below = self.fit(k - 1)
         probe = minimise(Passes(self.data, k), self.whitening, self._one_more(below), max_passes=_PROBE)
         self.bases[k] = probe.B
         noise = max(_common_noise(self.data, probe), self.least_noise)
