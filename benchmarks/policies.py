@@ -1,8 +1,8 @@
 """Every policy at the paper's default setting on one core: seconds a trial, regret, violations, error.
 
 Run with OMP_NUM_THREADS, OPENBLAS_NUM_THREADS and BANISTER_THREADS set to 1. d = T = 100, r = 2, K = 10, 4
-epochs of 50 rounds, noise 0.001, alpha 0.2; violations of 20,000 plays. Seconds
-are processor time of the whole trial, the environment's share included, after a first run that compiles.
+epochs of 50 rounds, noise 0.001, alpha 0.2; violations of 20,000 plays. Seconds are processor time of
+the whole trial, the environment's share included, after a first run that compiles.
 """
 
 from __future__ import annotations

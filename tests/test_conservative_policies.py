@@ -121,12 +121,9 @@ def test_the_waiting_rule_by_hand(cls):
 def test_the_waiting_rule_never_opens_without_room(cls):
     """Literal floor and r_b = −1: κ + α r_b = 0.1 − 0.2 is negative, and its square must not count."""
     options = {"literal_floor": True, "wait_for_eigenvalue": True, "lam": 1e-9, "norm_bound": 1e-3}
-    assert taught(cls, **options, least_gap=0.3).decide(ask(-1.0, E1, baseline=0)).certified.tolist() == [
-        True
-    ]
-    assert taught(cls, **options, least_gap=0.1).decide(ask(-1.0, E1, baseline=0)).certified.tolist() == [
-        False
-    ]
+    for gap, certified in ((0.3, True), (0.1, False)):
+        choices = taught(cls, **options, least_gap=gap).decide(ask(-1.0, E1, baseline=0))
+        assert choices.certified.tolist() == [certified]
 
 
 @BOTH
