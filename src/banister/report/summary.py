@@ -79,7 +79,7 @@ def panel_table(rows: pl.DataFrame, panel: Panel) -> pl.DataFrame:
     return table.sort(pl.col("policy").replace_strict(order, return_dtype=pl.Int64), "x")
 
 
-def _schema() -> dict[str, type[pl.DataType]]:  # noqa: N802
+def _schema() -> dict[str, type[pl.DataType]]:
     import polars as pl
 
     numbers = dict.fromkeys(("mean", "low", "high"), pl.Float64)

@@ -43,7 +43,9 @@ def run_jobs(jobs: list[Job], play: Play, folder: str | Path, *, workers: int = 
     from joblib import Parallel, delayed, parallel_config
 
     with one_thread(), parallel_config(backend="loky", inner_max_num_threads=1):
-        pool = Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1, pre_dispatch=2 * workers)
+        pool = Parallel(
+            n_jobs=workers, return_as="generator_unordered", batch_size=1, pre_dispatch=2 * workers
+        )
         yield from pool(delayed(_finish)(job, play, folder) for job in jobs)
 
 
@@ -62,7 +64,7 @@ def _finish(job: Job, play: Play, folder: str | Path) -> Job:
 @contextmanager
 def one_thread() -> Iterator[None]:
     """One thread for BLAS and for the kernels, here and in the processes started meanwhile."""
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     before = os.environ.get(THREADS)
     os.environ[THREADS] = "1"

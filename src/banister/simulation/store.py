@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 KEY = ("point", "trial", "policy", "epoch")
-CLOCK = "seconds"  # the one column that is not the same in every run
+CLOCKS = ("seconds", "wall")  # the columns that are not the same in every run
 
 _JOIN = "+"
 _LONGEST = 200  # of a file name, which most file systems end at 255 bytes

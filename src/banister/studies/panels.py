@@ -20,7 +20,7 @@ NOISES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
 EPOCHS = 8
 
 # What the environments' own defaults are: such a value is left out, so that panels share the default point.
-_AT_DEFAULT = {
+_AT_DEFAULT: dict[str, dict[str, Any]] = {
     SYNTHETIC: {"dim": 100, "rank": 2, "tasks": 100, "noise_std": 1e-3},
     MOVIELENS: {"dim": 100, "tasks": 5},
 }
@@ -133,7 +133,13 @@ _LIST = (
     ),
     _noise("3a", "regret", "Regret against noise", PAPERS, log_y=True),
     _noise("3b", "violations", "Violations against noise", PAPERS, log_y=True),
-    _noise("3c", "certified", "Share of certified decisions against noise", ("certified", "thompson"), log_y=False),
+    _noise(
+        "3c",
+        "certified",
+        "Share of certified decisions against noise",
+        ("certified", "thompson"),
+        log_y=False,
+    ),
     Panel(
         id="3d",
         title="Seconds per trial by policy",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -20,18 +21,21 @@ if TYPE_CHECKING:
 def play(job: Job) -> pl.DataFrame:
     """The rows of a job: per policy and epoch every measure, and how often the policy's fits complained.
 
+    `wall` is what the whole job took, `seconds` what the policy did; the rest is the same in every run.
+
     A trial's seed depends on its number alone: trial 7 of every point has the same source of randomness, so
     points that differ in one parameter are compared on the same draws wherever shapes allow it.
     """
     import polars as pl
 
+    began = perf_counter()
     if job.point.environment == contraction.ENVIRONMENT:
-        return contraction.measure(job)
+        return contraction.measure(job).with_columns(seconds=0.0, wall=perf_counter() - began)
     env = job.point.build()
     heard = {name: Heard(COMPETITORS[name].build(job.point, env)) for name in job.policies}
     results = compare(
         env,
-        heard,
+        cast("dict[str, Policy]", heard),
         epochs=job.point.epochs,
         rounds=job.point.rounds,
         seed=trial_seed(job),
@@ -41,8 +45,12 @@ def play(job: Job) -> pl.DataFrame:
         result.frame.with_columns(warnings=pl.lit(heard[name].warnings, dtype=pl.Int64))
         for name, result in results.items()
     ]
-    place = {"point": pl.lit(job.point.name), "trial": pl.lit(job.trial, dtype=pl.Int64)}
-    return pl.concat(frames).with_columns(**place).select("point", "trial", pl.exclude("point", "trial"))
+    rows = pl.concat(frames).with_columns(
+        point=pl.lit(job.point.name),
+        trial=pl.lit(job.trial, dtype=pl.Int64),
+        wall=pl.lit(perf_counter() - began),
+    )
+    return rows.select("point", "trial", pl.exclude("point", "trial"))
 
 
 def trial_seed(job: Job) -> np.random.SeedSequence:

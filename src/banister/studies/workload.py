@@ -8,9 +8,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from banister.report.panel import Panel
-from banister.simulation.point import MOVIELENS, Point
+from banister.simulation.point import MOVIELENS, SYNTHETIC, Point
 from banister.simulation.store import Job
-from banister.studies.panels import DEFAULT, FILM, ITERATIONS, NOISES, SYNTHETIC, UNIT_TASKS, ZERO_FILLED, sweep
+from banister.studies.panels import (
+    DEFAULT,
+    FILM,
+    ITERATIONS,
+    NOISES,
+    UNIT_TASKS,
+    ZERO_FILLED,
+    sweep,
+)
 
 SEED = 20250
 
@@ -44,7 +52,7 @@ def share(point: Point, policy: str) -> float:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Workload:
     """How many trials each policy plays at each point.
 
     Attributes:
@@ -74,7 +82,7 @@ class Plan:
         ]
 
 
-def plan_for(
+def workload_for(
     panels: Iterable[Panel],
     *,
     trials: int,
@@ -82,8 +90,8 @@ def plan_for(
     readings: bool = True,
     seed: int = SEED,
     without: tuple[str, ...] = (),
-) -> Plan:
-    """The plan of some panels.
+) -> Workload:
+    """The workload of some panels.
 
     Args:
         panels: what is to be drawn.
@@ -106,5 +114,4 @@ def plan_for(
         for (point, name), part in counts.items()
         if point.environment not in without and (not policies or name in policies or point == ITERATIONS)
     }
-    return Plan(kept, seed)
-
+    return Workload(kept, seed)

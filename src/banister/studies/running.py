@@ -1,0 +1,94 @@
+"""Carry out a workload: what is missing, in parallel, kept as it finishes; then one results file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from banister.errors import DataFileError
+from banister.simulation.many import cores, run_jobs
+from banister.simulation.point import MOVIELENS, Point
+from banister.simulation.store import Job, Store
+from banister.studies import costs, manifest
+from banister.studies.play import play
+from banister.studies.workload import Workload
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass
+class Runner:
+    """A workload and the folder its results are kept in.
+
+    Attributes:
+        workload: what to run.
+        folder: where.
+        workers: processes; 0 for one per core.
+        header: the manifest of a run that begins now.
+    """
+
+    workload: Workload
+    folder: Path
+    header: dict[str, Any]
+    workers: int = 0
+
+    def __post_init__(self) -> None:
+        self.store = Store(self.folder)
+        self.workers = self.workers or cores()
+
+    def missing(self) -> list[Job]:
+        """What is still to do."""
+        return self.store.missing(self.workload.jobs())
+
+    def costs(self) -> costs.Costs:
+        """Seconds per trial: this run's own where there are any."""
+        own: costs.Costs = {}
+        with suppress(DataFileError):
+            own = costs.measured(self.store.rows())
+        return costs.merged(own, costs.shipped())
+
+    def estimate(self, jobs: list[Job]) -> float:
+        """Expected wall seconds of these jobs."""
+        known = self.costs()
+        return sum(costs.job_seconds(job, known) for job in jobs) / self.workers
+
+    def run(self, jobs: list[Job]) -> Iterator[Job]:
+        """Do the jobs; each is yielded once its rows are on disk. The manifest grows a session."""
+        record = manifest.resume(self.store, self.header)
+        self.store.write_manifest(record)
+        began, done = datetime.now(UTC), 0
+        try:
+            for job in run_jobs(jobs, play, self.folder, workers=self.workers):
+                done += 1
+                yield job
+        finally:
+            record["sessions"].append(manifest.session(began, done, self.workers))
+            self.store.write_manifest(record)
+
+    def collect(self) -> pl.DataFrame:
+        """All rows, in one file and in hand."""
+        return self.store.consolidate()
+
+
+def missing_data() -> str:
+    """Why MovieLens cannot be used here; "" if it can."""
+    from banister.environments.ratings import find_ratings, source_for
+
+    try:
+        find_ratings(source_for(None, None), None)
+    except DataFileError as reason:
+        return str(reason)
+    return ""
+
+
+def prepare(points: list[Point], tell: Callable[[str], None]) -> None:
+    """Factorise the ratings once, before several workers would each do it."""
+    for point in points:
+        if point.environment == MOVIELENS:
+            tell(point.name)
+            point.build()

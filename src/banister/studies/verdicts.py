@@ -1,0 +1,90 @@
+"""How a statistic becomes a verdict, and how verdicts under several readings become one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from banister.studies.evidence import Estimate
+
+HOLDS = "holds"
+FAILS = "does not hold"
+DEPENDS = "depends"
+UNDECIDED = "undecided"
+MISSING = "no data"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """A claim under one reading.
+
+    Attributes:
+        reading: how the claim is read.
+        statistic: what was computed, in words.
+        verdict: one of the constants above.
+        estimate: the number and its interval; None without data.
+        rule: when it holds.
+    """
+
+    reading: str
+    statistic: str
+    rule: str
+    verdict: str
+    estimate: Estimate | None = None
+
+
+def above(reading: str, statistic: str, found: list[Estimate], limit: float) -> Check:
+    """Holds if every estimate's interval lies above the limit; shows the lowest."""
+    worst = min(found, key=lambda e: e.value, default=None)
+    verdict = _decide([(e.low > limit, e.high < limit) for e in found])
+    return Check(
+        reading=reading, statistic=statistic, rule=f"above {limit:g}", verdict=verdict, estimate=worst
+    )
+
+
+def below(reading: str, statistic: str, found: list[Estimate], limit: float) -> Check:
+    """Holds if every estimate's interval lies below the limit; shows the highest."""
+    worst = max(found, key=lambda e: e.value, default=None)
+    verdict = _decide([(e.high < limit, e.low > limit) for e in found])
+    return Check(
+        reading=reading, statistic=statistic, rule=f"below {limit:g}", verdict=verdict, estimate=worst
+    )
+
+
+def within(reading: str, statistic: str, found: list[Estimate], low: float, high: float) -> Check:
+    """Holds if every interval lies inside the limits, fails if one lies outside."""
+    pairs = [(low <= e.low and e.high <= high, e.high < low or e.low > high) for e in found]
+    first = found[0] if found else None
+    return Check(
+        reading=reading,
+        statistic=statistic,
+        rule=f"from {low:g} to {high:g}",
+        verdict=_decide(pairs),
+        estimate=first,
+    )
+
+
+def never(reading: str, statistic: str, found: Estimate | None) -> Check:
+    """Holds if it happened in no trial; the interval says how rare that makes it."""
+    verdict = MISSING if found is None else (HOLDS if found.value == 0 else FAILS)
+    return Check(reading=reading, statistic=statistic, rule="in no trial", verdict=verdict, estimate=found)
+
+
+def overall(checks: list[Check]) -> str:
+    """One verdict for all readings that have data."""
+    verdicts = {check.verdict for check in checks} - {MISSING}
+    if not verdicts:
+        return MISSING
+    return verdicts.pop() if len(verdicts) == 1 else DEPENDS
+
+
+def listed(*estimates: Estimate | None) -> list[Estimate]:
+    """Those that there are."""
+    return [estimate for estimate in estimates if estimate is not None]
+
+
+def _decide(pairs: list[tuple[bool, bool]]) -> str:
+    if not pairs:
+        return MISSING
+    if any(fails for _, fails in pairs):
+        return FAILS
+    return HOLDS if all(holds for holds, _ in pairs) else UNDECIDED
