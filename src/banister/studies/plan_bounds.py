@@ -42,11 +42,12 @@ def model_population(setting: PlanSetting, rng: np.random.Generator) -> Populati
     for _ in range(_TRUTHS):
         env.reset(rng)
         norms.append(setting.task_norm * np.linalg.norm(env.theta, axis=0))
-        mus.append(theory.incoherence(env.theta, rank=setting.rank))
+        # `theory.incoherence` without its decomposition of Θ: σ*_max is known here
+        mus.append(norms[-1].max() * np.sqrt(setting.tasks / setting.rank) / setting.sigma_max)
     scores = np.sort(rng.standard_normal((_DRAWS, setting.actions)), axis=1)
     scores *= rng.choice(np.concatenate(norms), _DRAWS)[:, None]
     baseline = scores[:, -setting.baseline_rank]
-    return Population(float(np.median(mus)), norms[0], baseline, scores[:, -1] - baseline)
+    return Population(max(1.0, float(np.median(mus))), norms[0], baseline, scores[:, -1] - baseline)
 
 
 def paper_bounds(setting: PlanSetting, population: Population) -> dict[str, Any]:

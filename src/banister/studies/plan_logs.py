@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fnmatch
 import math
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,9 +19,9 @@ import numpy as np
 from banister import theory
 from banister.contract import Outcomes
 from banister.data import Float, TaskData
-from banister.errors import DataFileError, InputError
+from banister.errors import ConvergenceWarning, DataFileError, InputError
 from banister.estimators.altgdmin import AltGDmin
-from banister.estimators.rank import MOST_FITTED, fitted_share
+from banister.estimators.rank import DETECT, MOST_FITTED, fitted_share
 from banister.safety import checks
 from banister.safety.certificate import Certificate
 from banister.safety.certify import Certifier
@@ -138,6 +139,7 @@ def _read(path: Path) -> pl.DataFrame:
 def study_logs(data: TaskData, *, seed: int = 0) -> LogFindings:
     """Fit the logs with the rank they call for, and read off what a plan needs."""
     model = AltGDmin(rank="auto", seed=seed).fit_data(data)
+    _check_signal(data, model)
     root = _root(data)
     found = _figures(model, root)
     again = np.array([_figures(m, root) for m in _refits(data, model, np.random.default_rng(seed))])
@@ -164,6 +166,17 @@ def study_logs(data: TaskData, *, seed: int = 0) -> LogFindings:
     )
 
 
+def _check_signal(data: TaskData, model: AltGDmin) -> None:
+    """An error where nothing stands out from the noise: then κ and μ mean nothing."""
+    share = fitted_share(data.dim, data.n_tasks, model.rank_, data.n_rows)
+    if share > MOST_FITTED or model.singular_values_[-1] ** 2 * (1.0 - share) ** 3 < DETECT:
+        raise InputError(
+            f"No shared direction stands out from the noise in these {data.n_rows} rows of {data.n_tasks} "
+            f"tasks and {data.dim} features; bring more rows, or plan without --logs by giving --dim, "
+            "--rank, --tasks, --noise and --signal."
+        )
+
+
 def _root(data: TaskData) -> Float:
     """C^½ of the pooled second moment C = X'X/N: Θ in whitened coordinates is C^½ Θ."""
     values, vectors = np.linalg.eigh(data.X.T @ data.X / data.n_rows)
@@ -182,9 +195,17 @@ def _figures(model: AltGDmin, root: Float) -> tuple[float, float, float, float]:
 
 
 def _refits(data: TaskData, model: AltGDmin, rng: np.random.Generator) -> list[AltGDmin]:
+    """Fits of simulated rewards; one in which a weak direction vanished has no κ and is left out."""
     mean = data.fitted(model.theta_)
-    draws = (mean + model.noise_std_ * rng.standard_normal(data.n_rows) for _ in range(_REFITS))
-    return [AltGDmin(rank=model.rank_).fit_data(data.replace_y(y)) for y in draws]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # said once, by the fit of the logs
+        fits = [
+            AltGDmin(rank=model.rank_).fit_data(
+                data.replace_y(mean + model.noise_std_ * rng.standard_normal(data.n_rows))
+            )
+            for _ in range(_REFITS)
+        ]
+    return [fit for fit in fits if np.linalg.matrix_rank(fit.theta_) >= model.rank_] or [model]
 
 
 def _interval(value: float, refits: Float) -> Estimate:
