@@ -9,6 +9,7 @@ from banister.data import Float, TaskData
 from banister.estimators._passes import Passes
 from banister.estimators._starts import solve
 from banister.estimators._varpro import Whitening
+from banister.estimators.base import check_rank
 from banister.estimators.paper import PaperSolver
 from banister.estimators.rank import scan_ranks
 from banister.safety.constraint import Constraint
@@ -48,7 +49,8 @@ class PaperMode:
     def learn(self, outcomes: Outcomes) -> None:
         """Keep the epoch's rows."""
         if len(outcomes):
-            self._rows.append(outcomes.task, outcomes.features, outcomes.reward)
+            reward = outcomes.reward.astype(float, copy=False)  # whole numbers may come first
+            self._rows.append(outcomes.task, outcomes.features, reward)
 
     def end_epoch(self) -> None:
         """Estimate from this epoch's rows alone; an epoch without rewards leaves the estimate as it was."""
@@ -63,6 +65,7 @@ class PaperMode:
         whitening = Whitening.of(data)
         if self.rank is None:
             self.rank = max(scan_ranks(data, whitening, rng=self.rng).rank, 1)
+        check_rank(self.rank, data)
         if self.solver is not None:
             solution = self.solver.solve(data, self.rank, self._basis)
         else:

@@ -10,6 +10,7 @@ from banister.contract import Choices, Environment, Outcomes, Requests
 from banister.data import Float
 from banister.errors import SettingError
 from banister.estimators.paper import PaperSolver
+from banister.policies._checks import check_count
 from banister.policies.certified_mode import CertifiedMode
 from banister.policies.paper_mode import PaperMode
 from banister.policies.schedules import Schedule
@@ -70,6 +71,13 @@ class SafeAltGDmin:
             raise SettingError(f"safety={safety!r} must be 'certified' or 'paper'.")
         if safety == "certified" and solver is not None:
             raise SettingError("solver is for safety='paper'; certified mode has its own fit.")
+        if safety == "paper" and schedule is not None:
+            raise SettingError(
+                "schedule is for safety='certified'; in paper's mode the trial's epochs decide."
+            )
+        if rank is not None:
+            check_count("rank", rank)
+        check_count("horizon", horizon)
         self.constraint = Constraint(alpha, literal_floor)
         self.alpha = alpha
         self.safety, self.rank, self.schedule, self.confidence = safety, rank, schedule, confidence

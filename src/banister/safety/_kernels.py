@@ -133,8 +133,9 @@ def judge(  # type: ignore[no-untyped-def]
         for _ in range(n_actions):
             k = _best_untried(mean, tried)
             tried[k] = True
-            if k == index[i]:
-                # The baseline never falls below its own floor, however well its reward is known.
+            if k == index[i] and not literal:
+                # The baseline never falls below its own floor, however well its reward is known. (The
+                # paper's literal floor lies above a baseline that loses, so there it is judged as the rest.)
                 chosen[i], bound[i], code[i] = k, r if known else 0.0, OPEN
                 floor[i] = _floor(r, alpha, literal) if known else 0.0
                 break

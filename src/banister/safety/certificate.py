@@ -19,7 +19,7 @@ from banister.safety import _kernels, checks
 from banister.safety.constraint import Constraint
 from banister.safety.scales import Scales
 
-_WATCHED = 20  # rewards at once from which a drift can be told
+_WATCHED = 20  # rewards from which a drift can be told
 _LARGE = (
     0.05  # share of rewards that may exceed the usual size: estimates are not exact, and 1 % did in the fit
 )
@@ -44,6 +44,8 @@ class Certificate:
         surprises: (2,) tasks whose baseline reward has contradicted the model so far, and how many of them
             are taken for a drift that shuts every gate.
         usual: the size of standardised reward residuals that one in a hundred exceeds.
+        watched: (2,) rewards compared with the model since the last verdict on a drift, and how many of them
+            were of unusual size.
     """
 
     theta: Float
@@ -55,6 +57,7 @@ class Certificate:
     rank: int = 0
     surprises: Int = field(default_factory=lambda: np.array([0, np.iinfo(np.int64).max]))
     usual: float = np.inf
+    watched: Int = field(default_factory=lambda: np.zeros(2, dtype=np.int64))
     details: dict[str, float] = field(default_factory=dict)
 
     @classmethod
@@ -62,11 +65,11 @@ class Certificate:
         cls,
         n_tasks: int,
         dim: int,
-        reason: int = checks.NO_DATA,
+        reason: int | Int = checks.NO_DATA,
         estimate: Float | None = None,
         rank: int = 0,
     ) -> Certificate:
-        """Nothing is certified; `estimate` (T, d) is kept for those who want to see it."""
+        """Nothing is certified, for one reason or each task's own (T,); `estimate` (T, d) is kept to see."""
         return cls(
             np.zeros((n_tasks, dim)) if estimate is None else estimate,
             np.zeros((0, dim, dim)),
@@ -100,13 +103,17 @@ class Certificate:
     def watch(self, outcomes: Outcomes) -> None:
         """Compare rewards with the model; far more large residuals than usual are a drift."""
         known = outcomes.task < self.n_tasks
-        if not self.opened or known.sum() < _WATCHED:
+        if not self.opened or not known.any():
             return
         task, X = outcomes.task[known], outcomes.features[known]
         error = outcomes.reward[known] - np.einsum("nd,nd->n", X, self.theta[task])
-        large = int(np.sum(np.abs(error) > self.usual * self.scales.play[task]))
-        if binom.sf(large - 1, len(error), _LARGE) < _ALARM:
+        large = np.abs(error) > self.usual * self.scales.play[task]
+        self.watched[:] += len(large), int(large.sum())
+        if self.watched[0] < _WATCHED:
+            return
+        if binom.sf(self.watched[1] - 1, self.watched[0], _LARGE) < _ALARM:
             self.shut[:] = checks.DRIFT
+        self.watched[:] = 0
 
     def judge(self, requests: Requests, constraint: Constraint) -> Choices:
         """The best certified action of each request, or its baseline with the reason why nothing is."""

@@ -23,7 +23,7 @@ from banister.estimators._passes import Passes
 from banister.estimators._quick import solve_quick
 from banister.estimators._varpro import Solution, Whitening
 from banister.estimators.confidence import LowRankCovariance, by_task
-from banister.estimators.rank import whiten_basis
+from banister.estimators.rank import fitted_share, whiten_basis
 from banister.safety import bootstrap, checks, regime
 from banister.safety.certificate import Certificate
 from banister.safety.evidence import Evidence, Observations
@@ -33,6 +33,7 @@ from banister.safety.scales import Scales, rescale, scaled_rows
 _GRAINS = (1.0, 10.0, 100.0)
 _ROUNDS = 5  # of fitting and rescaling
 _ROUNDING = 1e-8  # share of the rewards' variance below which residuals say nothing
+_LEAST = 1e-6  # scaled noise variance of a task: exact labels fit to rounding, which is no noise level
 _STABLE = 1.25  # scales that change by less than this factor are left as they are
 
 
@@ -91,8 +92,7 @@ class Certifier:
         fit, self._scales, self._found = settled
         self._bases[fit.rank] = fit.solution.B
         certificate = self._judge_fit(fit, evidence.offered(), self._quantile(decisions, n_tasks), rng)
-        size = np.abs(plays.errors(certificate.theta.T)) / self._scales.play[plays.task]
-        return replace(certificate, usual=float(np.quantile(size, 0.99)))
+        return replace(certificate, usual=_usual_size(rows, certificate, self._scales))
 
     def _at_some_grain(self, rows: _Rows) -> Certificate | tuple[_Fit, Scales, int]:
         """Settle with labels as exact as they are said to be, or as coarse as the model needs them to be."""
@@ -119,9 +119,11 @@ class Certifier:
             found = search.run(self._found)
             if found is None:
                 return Certificate.closed(data.n_tasks, data.dim, checks.UNDECIDED, *search.estimate())
-            if not search.strong(found) or (self.rank is not None and self.rank < found):
+            if not search.strong(found):
                 return Certificate.closed(data.n_tasks, data.dim, checks.REGIME, *search.estimate())
-            rank = max(found, self.rank or 0)
+            rank = found if self.rank is None else min(self.rank, data.dim, data.n_tasks)
+            if rank < found:
+                return Certificate.closed(data.n_tasks, data.dim, checks.RANK, *search.estimate())
             solution = search.fit(rank)
             scales, change = rescale(scales, rows.plays, rows.labels, solution.B @ solution.W, rank)
             if change < _STABLE:
@@ -139,7 +141,7 @@ class Certifier:
         theta = np.ascontiguousarray((fit.solution.B @ fit.solution.W).T)
         shut, rms = fit.shut()
         if (shut != checks.OPEN).all():
-            return Certificate.closed(len(theta), theta.shape[1], int(shut[0]), theta, fit.rank)
+            return Certificate.closed(len(theta), theta.shape[1], shut, theta, fit.rank)
         covariance = fit.covariances()
         growth = 1.0
         if offered is not None:
@@ -220,7 +222,7 @@ class _Fit:
         shut[checks.misfitting(statistic)] = checks.MISFIT
         shut[checks.few_rows(regime.effective_counts(data), self.rank)] = checks.FEW_ROWS
         if regime.left_over(data, correlation, variance):
-            shut[:] = checks.REGIME
+            shut[:] = checks.RANK
         if not self.solution.converged:
             shut[:] = checks.UNDECIDED
         return shut, rms
@@ -229,7 +231,23 @@ class _Fit:
 def _task_noise(data: TaskData, residual: Float, rank: int) -> Moderated:
     freedom = freedom_left(data.counts, rank, data.dim)
     sums = task_sums(residual, data.codes, data.n_tasks)
-    return moderate(sums / np.maximum(freedom, 0.5), freedom)
+    noise = moderate(sums / np.maximum(freedom, 0.5), freedom)
+    return replace(noise, variance=np.maximum(noise.variance, _LEAST))
+
+
+def _usual_size(rows: _Rows, certificate: Certificate, scales: Scales) -> float:
+    """The size that one in a hundred standardised residuals of new rewards exceeds.
+
+    Rewards that carried the fit err less in it than new ones will: by 1 − γ, γ the share of fitted numbers.
+    (In the fit their standard deviation is σ√(1−γ), afterwards it is σ/√(1−γ).)
+    """
+    plays = rows.plays
+    size = np.abs(plays.errors(certificate.theta.T)) / scales.play[plays.task]
+    usual = float(np.quantile(size, 0.99))
+    if rows.labels is not None:
+        return usual
+    T, dim = certificate.theta.shape
+    return usual / max(1 - fitted_share(dim, T, certificate.rank, len(plays)), 0.05)
 
 
 def _first_scales(rows: _Rows) -> Scales | None:

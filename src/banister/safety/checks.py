@@ -8,7 +8,7 @@ from banister.contract import Bool
 from banister.data import Float, TaskData
 from banister.safety.noise import task_sums
 
-OPEN, NO_DATA, REGIME, FEW_ROWS, MISFIT, BASELINES, UNDECIDED, DRIFT = range(8)
+OPEN, NO_DATA, REGIME, FEW_ROWS, MISFIT, BASELINES, UNDECIDED, DRIFT, RANK = range(9)
 REASONS = (
     "certified",
     "fallback:no-data",
@@ -18,6 +18,7 @@ REASONS = (
     "fallback:baseline-disagrees",
     "fallback:fit-undecided",
     "fallback:drift",
+    "fallback:rank-too-small",
 )
 
 _MISFIT = 4.0

@@ -90,10 +90,13 @@ _ODD = np.int64(-7046029254386353131)  # 2**64 / φ, odd: spreads the bits
 
 def row_keys(task: Int, X: Float) -> Int:
     """Integers that are equal for equal task and features, and differ otherwise but for the odd accident."""
-    bits = np.ascontiguousarray(X, dtype=float).view(np.int64)
-    with np.errstate(over="ignore"):
-        mixers = np.cumprod(np.full(X.shape[1], _ODD)) | 1
-        keys: Int = (bits >> 17 ^ bits) @ mixers + task * _ODD
+    bits = (np.ascontiguousarray(X, dtype=float) + 0.0).view(np.int64)  # −0.0 is 0.0
+    # Numbers such as 1 and 2 differ in few, high bits, which products only carry upwards: spread them first.
+    bits ^= bits >> 32
+    bits *= _ODD
+    bits ^= bits >> 32
+    mixers = np.cumprod(np.full(X.shape[1], _ODD))
+    keys: Int = bits @ mixers + task * _ODD
     return keys
 
 
@@ -113,13 +116,15 @@ class Evidence:
         if self.use_labels and known.any():
             task, X = requests.task[known], requests.baseline_features()[known]
             std = np.asarray(requests.baseline_reward_std)[known]
-            self._labels.append(task, X, requests.baseline_reward[known], std, row_keys(task, X))
+            reward = requests.baseline_reward[known].astype(float, copy=False)
+            self._labels.append(task, X, reward, std, row_keys(task, X))
         self._remember(requests)
 
     def learn(self, outcomes: Outcomes) -> None:
         """Take in rewards."""
         if len(outcomes):
-            task, X, y = outcomes.task, outcomes.features, outcomes.reward
+            task, X = outcomes.task, outcomes.features
+            y = outcomes.reward.astype(float, copy=False)  # whole numbers first must not round later rewards
             self._plays.append(task, X, y, np.zeros(len(y)), row_keys(task, X))
 
     @property

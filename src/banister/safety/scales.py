@@ -18,6 +18,7 @@ from banister.safety.evidence import Observations
 from banister.safety.noise import moderate, task_sums
 
 _EXACT = 0.01
+_EXACT_REWARDS = 1e-6  # the least noise of rewards, as a share of their size
 _FAR = 0.1  # labels with a tenth of the rewards' noise outweigh them a hundred to one
 _WORSE = 1.5  # labels that fit up to this much worse than claimed do so by chance
 
@@ -66,7 +67,9 @@ def scaled_rows(
         if plays is not None:
             plays, y, std = _merge(plays, labels, scales, std)
         parts.append((labels.task, labels.X, y, std, np.ones(len(y), dtype=bool)))
-    if plays is not None and len(plays) and not _negligible(plays, labels, scales):
+    if plays is not None and labels is not None:
+        plays = plays.rows(~_negligible(plays, labels, scales))
+    if plays is not None and len(plays):
         noise = scales.play[plays.task]
         parts.append((plays.task, plays.X, plays.y, noise, np.zeros(len(plays), dtype=bool)))
     task, X, y, std, is_label = (np.concatenate(column) for column in zip(*parts, strict=True))
@@ -77,11 +80,14 @@ def scaled_rows(
     return data, is_label[order]
 
 
-def _negligible(plays: Observations, labels: Observations | None, scales: Scales) -> bool:
-    """Whether rewards add next to nothing to the fit beside as many labels that are far more exact."""
-    if labels is None or 2 * len(labels) < len(plays):
-        return False
-    return bool(np.mean(scales.of_labels(labels.std)) < _FAR * np.min(scales.play))
+def _negligible(plays: Observations, labels: Observations, scales: Scales) -> Bool:
+    """Rewards that add next to nothing to the fit, (n,): their task has enough labels far more exact."""
+    if np.mean(scales.of_labels(labels.std)) >= _FAR * np.min(scales.play):
+        return np.zeros(len(plays), dtype=bool)
+    n_labels = np.bincount(labels.task, minlength=len(scales.play))
+    enough = 2 * n_labels >= np.bincount(plays.task, minlength=len(scales.play))
+    negligible: Bool = enough[plays.task]
+    return negligible
 
 
 def _merge(
@@ -122,6 +128,7 @@ def rescale(
         freedom = share * np.bincount(plays.task, minlength=n_tasks)
         sums = task_sums(plays.errors(theta), plays.task, n_tasks)
         play = np.sqrt(moderate(sums / np.maximum(freedom, 0.5), freedom).variance)
-        play = np.maximum(play, 1e-6 * scales.play)
+        # Rewards without noise would otherwise leave rounding errors for a noise level.
+        play = np.maximum(play, _EXACT_REWARDS * np.sqrt(np.mean(plays.y**2)))
     ratio = np.append(play / scales.play, inflation / scales.inflation)
     return Scales(play, inflation, scales.grain), float(np.max(np.maximum(ratio, 1 / ratio)))
