@@ -141,3 +141,17 @@ def test_calibration_of_added_tasks():
     z = np.concatenate(z)
     assert np.median(z) == pytest.approx(0.6745, abs=0.05)
     assert np.quantile(z, 0.95) == pytest.approx(1.96, abs=0.15)
+
+
+def test_repeated_rows_leave_unseen_directions_open() -> None:
+    """A fixed catalogue: each task repeats one row, so S has rank far below its size."""
+    rng = np.random.default_rng(3)
+    d, T = 12, 8
+    rows = np.repeat(rng.standard_normal((T, d)) * 1e3, 30, axis=0)
+    tasks = np.repeat(np.arange(T), 30)
+    y = rows @ rng.standard_normal(d) + 1e-3 * rng.standard_normal(len(rows))
+    model = AltGDmin(rank=2, shrink=False).fit(rows, y, tasks)
+    _, seen = model.predict(rows[::30], np.arange(T), return_std=True)
+    _, unseen = model.predict(rng.standard_normal((T, d)) * 1e3, np.arange(T), return_std=True)
+    assert np.all(np.isfinite(unseen))
+    assert np.median(unseen) > 100 * np.median(seen)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 
 from banister.data import Float, Int, TaskData
 
@@ -162,9 +162,20 @@ def _pinned_inverse(S: Float, B: Float) -> Float:
     level = float(np.trace(flat)) / (r * d)
     level = level if level > 0 else 1.0
     gauge = level * np.kron(np.eye(r), B @ B.T)
-    flat = flat + gauge + 1e-10 * level * np.eye(r * d)
-    inverse = cho_solve(cho_factor(flat, lower=True, check_finite=False), np.eye(r * d), check_finite=False)
-    inverse = inverse.reshape(r, d, r, d)
+    inverse = _open_inverse(flat + gauge, 1e-10 * level).reshape(r, d, r, d)
     P = np.eye(d) - B @ B.T
     pinned: Float = np.einsum("ij,ajbk,kl->aibl", P, inverse, P, optimize=True)
     return pinned
+
+
+def _open_inverse(matrix: Float, least: float) -> Float:
+    """The inverse of a positive semi-definite matrix whose eigenvalues count as `least` or more."""
+    eye = np.eye(len(matrix))
+    try:
+        factor = cho_factor(matrix + least * eye, lower=True, check_finite=False)
+        inverse: Float = cho_solve(factor, eye, check_finite=False)
+    except LinAlgError:
+        # Rounding can leave eigenvalues below zero where rows repeat, as with fixed action sets.
+        values, vectors = eigh(matrix)
+        inverse = (vectors / np.maximum(values, least)) @ vectors.T
+    return inverse

@@ -132,11 +132,7 @@ class LowRankUCB:
             return
         warm = self._basis if self._basis is not None and self._basis.shape[1] == rank else None
         found, _ = solve(Passes(data, rank), whitening, warm=warm, rng=self.rng, check=warm is None)
-        try:
-            self._covariance = self._uncertainty(data, whitening, found)
-        except np.linalg.LinAlgError:
-            # A fixed catalogue repeats its rows: they do not determine a fit, so there is none to trust yet.
-            return
+        self._covariance = self._uncertainty(data, whitening, found)
         self._basis, self.theta = found.B, found.B @ found.W
 
     def _choose_rank(self, data: TaskData, whitening: Whitening) -> int:
