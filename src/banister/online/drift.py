@@ -5,8 +5,9 @@ model holds. A change shows in the last k of them for some k, so all suffixes of
 alarm rings when the sum of the last k squares exceeds the χ²_k quantile at `_TAIL`. Residuals are cut off at
 ±4, k is at least 5 and quantiles are raised by half, so neither a wild reward nor a noise level that is a
 fifth too low can ring it. One more window watches all tasks together, for changes that they share; a task
-takes part in it only now and then, so that a busy one cannot fill it. The suffix that exceeds its quantile
-by most says when the change began; earlier rows of that task are left out of later fits.
+takes part in it only now and then, so that a busy one cannot fill it. The suffix
+that is likeliest under a much larger variance says when the change began; earlier rows of that task are left
+out of later fits.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from banister.safety.certificate import Certificate
 WINDOW = 64
 _LEAST = 5
 _CUT = 4.0
+_TIPPING = 2.56  # squares above this are likelier under ten times the variance than under the model's own
 _TAIL = 1e-7
 _DOUBT = 1.5
 _MANY = 10  # tasks from which a change that they share can be told from a change of one
@@ -38,19 +40,21 @@ def _thresholds() -> Float:
 
 
 @_jit
-def _watch(window, owner, count, u, number, thresholds, cut):  # type: ignore[no-untyped-def]
-    """Add a residual to a task's ring; (excess of the worst suffix, its first decision) or (0, 0)."""
+def _watch(window, owner, count, u, number, thresholds, cut, tipping):  # type: ignore[no-untyped-def]
+    """Add a residual to a ring; the excess of the worst suffix, and the first decision after the change."""
     size = window.shape[0]
     window[count % size] = min(u * u, cut * cut)
     owner[count % size] = number
-    total, first, worst, since = 0.0, number, 0.0, 0
+    total, first, worst = 0.0, number, 0.0
+    evidence, most, since = 0.0, -np.inf, number
     for k in range(min(count + 1, size)):
         place = (count - k) % size
         total += window[place]
+        evidence += window[place] - tipping
         first = min(first, owner[place])
-        excess = total / thresholds[k] - 1.0
-        if excess > worst:
-            worst, since = excess, first
+        worst = max(worst, total / thresholds[k] - 1.0)
+        if evidence > most:
+            most, since = evidence, first
     return worst, since
 
 
@@ -114,7 +118,14 @@ class DriftGuard:
 
     def _ring(self, task: int, u: float, number: int) -> Alarm:
         excess, since = _watch(
-            self._window[task], self._owner[task], self._count[task], u, number, self._thresholds, _CUT
+            self._window[task],
+            self._owner[task],
+            self._count[task],
+            u,
+            number,
+            self._thresholds,
+            _CUT,
+            _TIPPING,
         )
         self._count[task] += 1
         return Alarm(task, int(since), float(excess))

@@ -131,11 +131,12 @@ class Engine:
         memory = self.store.memory
         if memory is None or not self.settings.drift_guard:
             return
-        task, X, y, _, number = memory.plays.views()
-        first = len(y) - (self.store.rewards - self.model.marks.rewards)
-        for i in range(first, len(y)):
-            for alarm in self.guard.see(int(task[i]), X[i], float(y[i]), int(number[i])):
-                self._sound(alarm)
+        first = len(memory.plays) - (self.store.rewards - self.model.marks.rewards)
+        task, X, y, _, number = memory.plays.pieces(first)
+        for block in zip(task, X, y, number, strict=True):
+            for t, x, reward, n in zip(*block, strict=True):
+                for alarm in self.guard.see(int(t), x, float(reward), int(n)):
+                    self._sound(alarm)
 
     def _sound(self, alarm: Alarm) -> None:
         """Write an alarm down, once."""

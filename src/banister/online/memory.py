@@ -16,56 +16,56 @@ from banister.data import Float, Int
 from banister.online.drift import EVERY_TASK
 from banister.safety.evidence import Evidence
 
+_BLOCK = 4096
 SAMPLE = 2048  # offered actions kept for the certificate's calibration
 
 
-class Column:
-    """Rows that grow by appending, one or many; earlier views stay valid."""
+class Blocks:
+    """Rows that grow by appending and never move: no decision must wait for the copy of a long column."""
 
     def __init__(self, width: int = 0, dtype: Any = np.float64) -> None:
-        self._rows: NDArray[Any] = np.zeros((64, width) if width else 64, dtype=dtype)
+        self._shape: tuple[int, ...] = (_BLOCK, width) if width else (_BLOCK,)
+        self._dtype = dtype
+        self._blocks: list[NDArray[Any]] = []
         self.size = 0
-
-    def _reserve(self, more: int) -> None:
-        if self.size + more > len(self._rows):
-            larger = np.zeros(
-                (max(self.size + more, 2 * len(self._rows)), *self._rows.shape[1:]), self._rows.dtype
-            )
-            larger[: self.size] = self._rows[: self.size]
-            self._rows = larger
 
     def add(self, value: Any) -> None:
         """One row."""
-        if self.size == len(self._rows):
-            self._reserve(1)
-        self._rows[self.size] = value
+        place = self.size % _BLOCK
+        if place == 0:
+            self._blocks.append(np.empty(self._shape, self._dtype))
+        self._blocks[-1][place] = value
         self.size += 1
 
     def extend(self, values: NDArray[Any]) -> None:
         """Many rows."""
-        self._reserve(len(values))
-        self._rows[self.size : self.size + len(values)] = values
-        self.size += len(values)
+        start = 0
+        while start < len(values):
+            place = self.size % _BLOCK
+            if place == 0:
+                self._blocks.append(np.empty(self._shape, self._dtype))
+            part = values[start : start + _BLOCK - place]
+            self._blocks[-1][place : place + len(part)] = part
+            self.size += len(part)
+            start += len(part)
 
-    def grow_to(self, size: int, fill: Any = 0) -> None:
-        """At least `size` rows; new ones hold `fill`."""
-        if size > self.size:
-            self._reserve(size - self.size)
-            self._rows[self.size : size] = fill
-            self.size = size
-
-    @property
-    def view(self) -> NDArray[Any]:
-        """The rows so far."""
-        return self._rows[: self.size]
+    def pieces(self, first: int = 0) -> list[NDArray[Any]]:
+        """Views of the rows from `first` on, in order; untouched by what is added later."""
+        views = [b[: min(_BLOCK, self.size - i * _BLOCK)] for i, b in enumerate(self._blocks)]
+        skipped, offset = divmod(first, _BLOCK)
+        rest = views[skipped:]
+        return [rest[0][offset:], *rest[1:]] if rest else [np.empty((0, *self._shape[1:]), self._dtype)]
 
 
 class Rows:
     """Rows of task, features, value, standard error and decision number (0 for logs)."""
 
     def __init__(self, dim: int) -> None:
-        self.task, self.number = Column(dtype=np.int64), Column(dtype=np.int64)
-        self.X, self.y, self.std = Column(dim), Column(), Column()
+        self.task, self.number = Blocks(dtype=np.int64), Blocks(dtype=np.int64)
+        self.X, self.y, self.std = Blocks(dim), Blocks(), Blocks()
+
+    def __len__(self) -> int:
+        return self.y.size
 
     def add(self, task: int, x: Float, y: float, std: float, number: int) -> None:
         """One row."""
@@ -81,12 +81,28 @@ class Rows:
             column.extend(values)
 
     @property
-    def _columns(self) -> tuple[Column, ...]:
+    def _columns(self) -> tuple[Blocks, ...]:
         return self.task, self.X, self.y, self.std, self.number
 
-    def views(self) -> list[NDArray[Any]]:
-        """Views of all rows: task, X, y, std, number."""
-        return [c.view for c in self._columns]
+    def pieces(self, first: int = 0) -> list[list[NDArray[Any]]]:
+        """Views of task, X, y, std and number, in pieces."""
+        return [c.pieces(first) for c in self._columns]
+
+
+class Tally:
+    """One number or vector a task; grows with the tasks."""
+
+    def __init__(self, width: int = 0, dtype: Any = np.float64, fill: float = 0.0) -> None:
+        self._fill = fill
+        self.view: NDArray[Any] = np.zeros((0, width) if width else 0, dtype=dtype)
+
+    def grow_to(self, size: int) -> None:
+        """At least `size` entries, with room for more."""
+        if size > len(self.view):
+            shape = (max(size, 2 * len(self.view)), *self.view.shape[1:])
+            larger = np.full(shape, self._fill, dtype=self.view.dtype)
+            larger[: len(self.view)] = self.view
+            self.view = larger
 
 
 class Memory:
@@ -105,8 +121,8 @@ class Memory:
     def __init__(self, dim: int) -> None:
         self.dim = dim
         self.plays, self.labels = Rows(dim), Rows(dim)
-        self.decisions, self.certified, self.moved = (Column(dtype=np.int64) for _ in range(3))
-        self.shift, self.margin = Column(dim), Column()
+        self.decisions, self.certified, self.moved = (Tally(dtype=np.int64) for _ in range(3))
+        self.shift, self.margin = Tally(dim), Tally(fill=np.inf)
         self.since: dict[int, int] = {}
         self._offered_task: Int = np.zeros(SAMPLE, dtype=np.int64)
         self._offered: Float = np.zeros((SAMPLE, dim))
@@ -125,10 +141,9 @@ class Memory:
 
     def count_task(self, task: int) -> None:
         """Room for the tallies of a task."""
-        if task >= self.decisions.size:
-            for column in (self.decisions, self.certified, self.moved, self.shift):
-                column.grow_to(task + 1)
-            self.margin.grow_to(task + 1, np.inf)
+        if task >= len(self.decisions.view):
+            for tally in (self.decisions, self.certified, self.moved, self.shift, self.margin):
+                tally.grow_to(task + 1)
 
     def tally(self, task: int, certified: bool, margin: float, step: Float | None) -> None:
         """Count a decision; `step` is `x − x_b` where it left the baseline."""
@@ -142,17 +157,18 @@ class Memory:
             if margin < self.margin.view[task]:
                 self.margin.view[task] = margin
 
-    def rows_of(self, task: int) -> int:
-        """Rewards of a task that the next fit will use."""
-        first = max(self.since.get(task, 0), self.since.get(EVERY_TASK, 0))
-        return int(np.sum((self.plays.task.view == task) & (self.plays.number.view >= first)))
+    def row_counts(self, n_tasks: int) -> Int:
+        """Rewards of each task that the next fit will use, (T,)."""
+        task, _, _, _, number = self.plays.pieces()
+        kept = _after([np.concatenate(task), np.concatenate(number)], self.since)
+        return np.bincount(kept[0], minlength=n_tasks)
 
     def snapshot(self) -> Snapshot:
         """What a fit needs, as it is now; cheap, and untouched by what comes later."""
         n = min(self._sampled, SAMPLE)
         return Snapshot(
-            self.plays.views(),
-            self.labels.views(),
+            self.plays.pieces(),
+            self.labels.pieces(),
             dict(self.since),
             self._offered_task[:n].copy(),
             self._offered[:n].copy(),
@@ -163,8 +179,8 @@ class Memory:
 class Snapshot:
     """Views of the rows at one moment; turned into evidence away from the lock."""
 
-    plays: list[NDArray[Any]]
-    labels: list[NDArray[Any]]
+    plays: list[list[NDArray[Any]]]
+    labels: list[list[NDArray[Any]]]
     since: dict[int, int]
     offered_task: Int
     offered: Float
@@ -172,25 +188,28 @@ class Snapshot:
     def evidence(self) -> Evidence:
         """Everything seen, as the certifier wants it."""
         evidence = Evidence()
-        task, X, y, std, _ = _after(self.labels, self.since)
+        task, X, y, std, _ = self._rows(self.labels)
         if len(y):
             evidence.see(Requests(task, X[:, None, :], np.zeros(len(y), dtype=np.int64), y, std))
         # The sample goes last and fills the evidence's own; unknown rewards add no labels.
         n = len(self.offered)
         unknown, first = np.full(n, np.nan), np.zeros(n, dtype=np.int64)
         evidence.see(Requests(self.offered_task, self.offered[:, None, :], first, unknown))
-        task, X, y, _, _ = _after(self.plays, self.since)
+        task, X, y, _, _ = self._rows(self.plays)
         evidence.learn(Outcomes(task, X, y))
         return evidence
 
+    def _rows(self, pieces: list[list[NDArray[Any]]]) -> list[NDArray[Any]]:
+        return _after([np.concatenate(column) for column in pieces], self.since)
 
-def _after(views: list[NDArray[Any]], since: dict[int, int]) -> list[NDArray[Any]]:
-    """Rows without those of drifted tasks from before their change."""
+
+def _after(columns: list[NDArray[Any]], since: dict[int, int]) -> list[NDArray[Any]]:
+    """Rows (task first, decision number last) without those of drifted tasks from before their change."""
     if not since:
-        return views
-    first = np.full(max(int(views[0].max(initial=0)), *since) + 1, since.get(EVERY_TASK, 0))
+        return columns
+    first = np.full(max(int(columns[0].max(initial=0)), *since) + 1, since.get(EVERY_TASK, 0))
     for task, number in since.items():
         if task != EVERY_TASK:
             first[task] = max(first[task], number)
-    keep = views[4] >= first[views[0]]
-    return [v[keep] for v in views]
+    keep = columns[-1] >= first[columns[0]]
+    return [column[keep] for column in columns]

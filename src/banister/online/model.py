@@ -77,6 +77,8 @@ class Model:
         try:
             certificate = _certificate(meta, arrays, where)
             marks, version = Marks(*map(int, meta["marks"])), int(meta["version"])
+        except ModelFileError:
+            raise
         except (KeyError, TypeError, ValueError, IndexError) as reason:
             raise ModelFileError(f"{where} lacks or garbles {reason}; restore it from a copy.") from None
         warm = {name[5:]: value for name, value in arrays.items() if name.startswith("warm_")}

@@ -38,7 +38,7 @@ class Refitter:
         if memory is None or self._fitting.locked():
             return False
         schedule = engine.settings.schedule(engine.model.certificate.opened)
-        return memory.plays.y.size >= schedule.next(self._attempt // tasks) * tasks
+        return len(memory.plays) >= schedule.next(self._attempt // tasks) * tasks
 
     def refit(self, *, wait: bool) -> None:
         """Fit and swap, here or in a thread; a failure in a thread is raised by the next call that waits."""
@@ -68,7 +68,7 @@ class Refitter:
                 return
             last, marks, labels = engine.model, store.marks, list(store.labels)
             snapshot, dim = store.memory.snapshot(), store.memory.dim
-            self._attempt = store.memory.plays.y.size
+            self._attempt = len(store.memory.plays)
         model = fit(snapshot, len(labels), dim, marks, last, engine.settings)
         if model is not None:
             self._write(model, model.to_bytes(engine.settings, labels), last.version)

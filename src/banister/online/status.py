@@ -102,9 +102,7 @@ def status_of(engine: Engine) -> Status:
     store, model = engine.store, engine.model
     refused = dict(store.ledger.rows("SELECT why, COUNT(*) FROM refused GROUP BY why"))
     waiting, expired = store.decisions - store.rewards, _expired(engine)
-    tasks = (
-        [_task(store.memory, model, t, label) for t, label in enumerate(store.labels)] if store.memory else []
-    )
+    tasks = [] if store.memory is None else _tasks(store.memory, model, store.labels)
     return Status(
         model.version, model.certificate.rank, store.decisions, store.rewards, waiting - expired, expired,
         refused.get("duplicate", 0), refused.get("expired", 0), store.drifts, tasks,
@@ -122,14 +120,19 @@ def _expired(engine: Engine) -> int:
     return int(rows[0][0])
 
 
-def _task(memory: Memory, model: Model, t: int, label: str) -> TaskStatus:
+def _tasks(memory: Memory, model: Model, labels: list[str]) -> list[TaskStatus]:
+    rows = memory.row_counts(len(labels)).tolist()
+    return [_task(memory, model, t, label, rows[t]) for t, label in enumerate(labels)]
+
+
+def _task(memory: Memory, model: Model, t: int, label: str, rows: int) -> TaskStatus:
     memory.count_task(t)
     decisions, moved = int(memory.decisions.view[t]), int(memory.moved.view[t])
     low, value, high = _interval(memory, model, t, moved)
     margin = float(memory.margin.view[t])
     return TaskStatus(
         label,
-        memory.rows_of(t),
+        rows,
         decisions,
         memory.certified.view[t] / decisions if decisions else 0.0,
         moved,
