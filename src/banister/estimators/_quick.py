@@ -6,7 +6,7 @@ import numpy as np
 
 from banister.data import Float
 from banister.estimators._passes import Passes
-from banister.estimators._starts import _candidates, _from_raw, _ranked
+from banister.estimators._starts import candidates, from_raw, ranked
 from banister.estimators._varpro import Solution, Whitening, minimise
 
 _TASTE = 60  # passes after which a start that has not converged must wait for the others
@@ -28,9 +28,9 @@ def solve_quick(
     """
     tastes: list[Solution] = []
     if warm is not None:
-        tastes.append(minimise(passes, whitening, _from_raw(whitening, warm), tol=tol, max_passes=_TASTE))
+        tastes.append(minimise(passes, whitening, from_raw(whitening, warm), tol=tol, max_passes=_TASTE))
     if not tastes or not tastes[0].converged:
-        for B in _ranked(passes, whitening, _candidates(passes, whitening, None)):
+        for B in ranked(passes, whitening, candidates(passes, whitening, None)):
             if passes.count >= budget:
                 break
             tastes.append(minimise(passes, whitening, B, tol=tol, max_passes=_TASTE))
@@ -40,4 +40,4 @@ def solve_quick(
     if best.converged or passes.count >= budget:
         return best
     left = budget - passes.count
-    return minimise(passes, whitening, _from_raw(whitening, best.B), tol=tol, max_passes=left)
+    return minimise(passes, whitening, from_raw(whitening, best.B), tol=tol, max_passes=left)

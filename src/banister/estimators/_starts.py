@@ -42,7 +42,7 @@ def solve(
     """
     budget = 3 * max_passes if budget is None else budget
     max_passes = min(max_passes, budget)
-    starts = _ranked(passes, whitening, _candidates(passes, whitening, warm))
+    starts = ranked(passes, whitening, candidates(passes, whitening, warm))
     descend = partial(minimise, passes, whitening, tol=tol)
     taste = max(max_passes // 2, 1)
     best, zero = descend(starts[0], max_passes=taste), rounding_level(passes)
@@ -60,7 +60,7 @@ def solve(
         if met >= (2 if check else 1) or passes.count >= budget:
             break
     if not best.converged:
-        best = descend(_from_raw(whitening, best.B), max_passes=max(budget - passes.count, taste))
+        best = descend(from_raw(whitening, best.B), max_passes=max(budget - passes.count, taste))
     best.passes = passes.count
     return best, met >= 2
 
@@ -96,27 +96,30 @@ def explains(passes: Passes, whitening: Whitening, solution: Solution) -> bool:
     return bool(weakest >= _CLEAR * edge**2 and _top_value(left) <= _NOTHING * edge)
 
 
-def _candidates(passes: Passes, whitening: Whitening, warm: Float | None) -> list[Float]:
+def candidates(passes: Passes, whitening: Whitening, warm: Float | None) -> list[Float]:
+    """Spectral subspaces of the whitened data, of the raw data and of what a pooled model leaves; and `warm`."""
     data, rank = passes.data, passes.rank
     h = correlations(data, threads=passes.threads).astype(float)
     root = np.sqrt(np.maximum(data.counts, 1.0))
     white = whitening.A.T @ (h / root)  # columns have equal noise whatever the rows of a task
-    starts = [top_left(white, rank), _from_raw(whitening, top_left(h / root, rank))]
+    starts = [top_left(white, rank), from_raw(whitening, top_left(h / root, rank))]
     pooled = white @ root / data.n_rows
     residual = data.y - data.X @ (whitening.A @ pooled).astype(data.X.dtype)
     rest = whitening.A.T @ (correlations(data, residual, threads=passes.threads).astype(float) / root)
     starts.append(np.linalg.qr(np.column_stack([pooled, top_left(rest, rank)]))[0][:, :rank])
     if warm is not None:
-        starts.append(_from_raw(whitening, warm))
+        starts.append(from_raw(whitening, warm))
     return starts
 
 
-def _ranked(passes: Passes, whitening: Whitening, starts: list[Float]) -> list[Float]:
+def ranked(passes: Passes, whitening: Whitening, starts: list[Float]) -> list[Float]:
+    """The starts by their objective, lowest first; one pass each."""
     values = [passes.gradient(whitening.A @ B)[0] for B in starts]
     return [starts[i] for i in np.argsort(values, kind="stable")]
 
 
-def _from_raw(whitening: Whitening, B: Float) -> Float:
+def from_raw(whitening: Whitening, B: Float) -> Float:
+    """An orthonormal basis, in whitened coordinates, of the span of B in the data's."""
     return np.linalg.qr(whitening.inverse @ B)[0]
 
 
@@ -124,7 +127,7 @@ def _continuation(passes: Passes, whitening: Whitening, B: Float) -> Float:
     """Follow the minimum of a ridge-penalised objective as the ridge on w fades."""
     for share in _CONTINUATION:
         passes.ridge = share * passes.data.n_rows / passes.data.n_tasks
-        B = _from_raw(whitening, minimise(passes, whitening, B, tol=1e-4, max_passes=60).B)
+        B = from_raw(whitening, minimise(passes, whitening, B, tol=1e-4, max_passes=60).B)
     passes.ridge = 0.0
     return B
 
