@@ -97,7 +97,7 @@ def explains(passes: Passes, whitening: Whitening, solution: Solution) -> bool:
 
 
 def candidates(passes: Passes, whitening: Whitening, warm: Float | None) -> list[Float]:
-    """Spectral subspaces of the whitened data, of the raw data and of what a pooled model leaves; and `warm`."""
+    """Spectral subspaces of the whitened data, the raw data and what a pooled model leaves; and `warm`."""
     data, rank = passes.data, passes.rank
     h = correlations(data, threads=passes.threads).astype(float)
     root = np.sqrt(np.maximum(data.counts, 1.0))
