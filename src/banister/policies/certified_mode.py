@@ -88,7 +88,7 @@ class CertifiedMode:
         if self.certificate is not None:
             self.certificate.watch(outcomes)
             if self.certificate.drifted:
-                self._start_anew()
+                self._start_anew(self.certificate.theta.shape[1])
         self.evidence.learn(outcomes)
         if self.evidence.n_plays >= self._next * self.n_tasks and len(outcomes):
             self.refit(outcomes.features.shape[1])
@@ -100,11 +100,11 @@ class CertifiedMode:
             self.certificate = new
         self._next = self._schedule_now().next(self.evidence.n_plays // self.n_tasks)
 
-    def _start_anew(self) -> None:
+    def _start_anew(self, dim: int) -> None:
         """What was learned before a drift is no longer true; only the bases are kept, to start fits from."""
         self.evidence = Evidence()
         self.certifier.forget()
-        self.certificate = Certificate.closed(self.n_tasks, self.certificate.theta.shape[1], checks.DRIFT)
+        self.certificate = Certificate.closed(self.n_tasks, dim, checks.DRIFT)
         self._next = self._schedule_now().next(0)
 
     def _schedule_now(self) -> Schedule:
