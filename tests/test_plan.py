@@ -183,7 +183,7 @@ def test_a_spread_covers_the_median():
     assert np.mean(held) == pytest.approx(1 - 2**-3, abs=0.02)  # 4 standard errors
 
 
-def test_rounds_are_counted_before_the_one_that_is_certified():
+def test_rounds_are_counted_before_the_one_that_leaves_the_baseline():
     trial = Trial(np.array([0.0, 0.2, 0.6, 1.0]), np.ones(2), 0, 4)
     group = Group("shared", SMALL, [trial])
     assert (group.opening().median, group.serving().median) == (1.0, 2.0)
@@ -210,7 +210,7 @@ def test_the_answer_is_plain_json_with_every_part(small_plan):
     )
     shared = answer["simulated"]["shared"]
     assert (shared["tasks"], shared["trials"], shared["decisions"]) == (12, 2, 2 * 40 * 12)
-    assert shared["opens_after_rounds"]["median"] <= shared["half_certified_after_rounds"]["median"] < 40
+    assert shared["opens_after_rounds"]["median"] <= shared["half_leave_after_rounds"]["median"] < 40
     assert sum(shared["regret_per_task_by_epoch"]) == pytest.approx(
         np.mean([t.regret.sum() for t in small_plan.groups[0].trials])
     )
@@ -225,6 +225,14 @@ def test_sharing_beats_learning_alone_and_keeps_the_floor(small_plan):
     assert regret[12] < 0.7 * never
     assert sum(t.violations for g in small_plan.groups for t in g.trials) == 0
     assert small_plan.sharing_pays_from() is not None
+
+
+def test_a_certified_baseline_is_no_step_off_it():
+    best = replace(SMALL, baseline_rank=1, epochs=1)
+    answer = plan(best, trials=1)
+    assert answer.groups[0].opening().median == math.inf
+    assert answer.groups[0].regret().median == pytest.approx(0.0, abs=1e-9)
+    assert any("nothing to gain" in note for note in answer.notes())
 
 
 def test_the_same_seed_gives_the_same_plan(small_plan):

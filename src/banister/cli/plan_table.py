@@ -105,11 +105,11 @@ def _simulated_rows(shared: Group) -> Rows:
     serving = shared.serving()
     total = f", {serving.median * shared.tasks:,.0f} in all" if np.isfinite(serving.median) else ""
     broken, asked = (sum(getattr(t, name) for t in shared.trials) for name in ("violations", "decisions"))
-    opening = f"{_rounds(shared.opening(), shared)} until the first certified action"
-    half = f"{_rounds(serving, shared)} until half of all are{total}"
+    opening = f"{_rounds(shared.opening(), shared)} until the first certified step off the baseline"
+    half = f"{_rounds(serving, shared)} until half of all decisions take one{total}"
     return [
         ("rows a task, simulated", opening, _trust(shared)),
-        ("", half, f"certified in the last round: {shared.share()[1, -1]:.0%}"),
+        ("", half, f"in the last round {shared.share()[1, -1]:.0%} do"),
         ("will it be safe?", f"{broken} of {asked:,} decisions below the floor", "simulated, all trials"),
     ]
 
@@ -153,7 +153,7 @@ def _sharing(plan: Plan) -> Rows:
     rows.append(("sharing pays, simulated", words, "where a task costs at most 0.9 of what it costs alone"))
     for group in groups:
         half = _rounds(group.serving(), group)
-        words = f"{group.regret().median:.3g} a task; half certified after {half}"
+        words = f"{group.regret().median:.3g} a task; half off the baseline after {half}"
         rows.append((f"…T = {group.tasks}", words, _trials(group)))
     return rows
 

@@ -52,7 +52,7 @@ def _draw_opening(axes: Axes, plan: Plan) -> None:
         x = np.arange(rounds)
         axes.plot(x, middle, color=_COLOURS[group.name], label=_LABELS[group.name])
         axes.fill_between(x, low, high, color=_COLOURS[group.name], alpha=0.2, linewidth=0)
-    axes.set(xlabel="rounds", ylabel="share of decisions certified", ylim=(-0.02, 1.02))
+    axes.set(xlabel="rounds", ylabel="certified steps off the baseline", ylim=(-0.02, 1.02))
     axes.set_title("When may it leave the baseline?")
     axes.legend(frameon=False)
 

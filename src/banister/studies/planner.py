@@ -79,11 +79,12 @@ class Plan:
             "The simulation has Gaussian features, tasks of exactly the given rank and Gaussian noise; real "
             "data are mostly slower."
         ]
-        serving = shared.serving()
-        if not np.isfinite(serving.median):
+        if self.setting.baseline_rank == 1:
+            notes.append("The policy in place plays the best action already: there is nothing to gain.")
+        elif not np.isfinite(shared.serving().median):
             notes.append(
-                f"Within {self.setting.rounds} rounds the certificate did not open for half of the "
-                "decisions: play stays at the baseline. More tasks, more rounds or less noise would help."
+                f"Within {self.setting.rounds} rounds not even half of the decisions could leave the "
+                "baseline safely. More tasks, more rounds or less noise would help."
             )
         if any(len(g.trials) < 3 for g in self.groups):
             notes.append("Some figures rest on fewer than 3 trials; raise --seconds or --trials.")
