@@ -134,10 +134,6 @@ def judge(  # type: ignore[no-untyped-def]
             k = _best_untried(mean, tried)
             tried[k] = True
             if k == index[i] and not literal:
-                # The baseline never falls below its own floor, however well its reward is known. (The
-                # paper's literal floor lies above a baseline that loses, so there it is judged as the rest.)
-                chosen[i], bound[i], code[i] = k, r if known else 0.0, OPEN
-                floor[i] = _floor(r, alpha, literal) if known else 0.0
                 break
             if known and slack[i] == 0.0 and mean[k] < floor[i]:
                 break
@@ -159,3 +155,8 @@ def judge(  # type: ignore[no-untyped-def]
                 if lower >= 0.0:
                     chosen[i], bound[i], floor[i], code[i] = k, lower, 0.0, OPEN
                     break
+        if chosen[i] < 0 and index[i] >= 0 and not literal:
+            # The baseline never falls below its own floor, however well its reward is known. (The paper's
+            # literal floor lies above a baseline that loses, so there it is judged as the rest.)
+            chosen[i], bound[i], code[i] = index[i], r if known else 0.0, OPEN
+            floor[i] = _floor(r, alpha, literal) if known else 0.0
