@@ -293,10 +293,16 @@ def test_logs_give_back_what_they_were_made_from():
 
 
 @pytest.mark.statistical
-def test_the_interval_of_the_noise_holds_it_nine_times_in_ten():
-    found = [study_logs(_logs(seed, dim=6, tasks=12, rows=20)[0]).noise for seed in range(15)]
+def test_intervals_hold_the_truth_nine_times_in_ten():
+    held = np.zeros(4)
+    for seed in range(15):
+        data, theta = _logs(seed, dim=6, tasks=12, rows=20)
+        found = study_logs(data)
+        truth = (0.3, 3.0, theory.incoherence(theta, rank=2), math.sqrt(10.0))
+        figures = (found.noise, found.kappa, found.mu, found.signal)
+        held += [e.low <= t <= e.high for e, t in zip(figures, truth, strict=True)]
     # Binomial(15, 0.9): 10 or fewer has probability 1.3 %; 20 refits make the ends a little rough.
-    assert sum(e.low <= 0.3 <= e.high for e in found) >= 10
+    assert held.min() >= 10
 
 
 def test_logs_that_say_little_say_so():
@@ -372,6 +378,14 @@ def test_the_command_reads_logs_and_prints_json(monkeypatch, capsys, log_file):
     assert answer["setting"]["rank"] == answer["logs"]["rank"] == 2
     assert answer["setting"]["noise"] == answer["logs"]["noise"]["value"] == pytest.approx(0.3, rel=0.1)
     assert answer["simulated"]["shared"] is None
+
+
+def test_the_table_says_what_the_logs_hold(monkeypatch, capsys, log_file):
+    columns = ["--task", "store", "--reward", "y", "--trials", "0"]
+    assert _run(monkeypatch, "--logs", str(log_file), *columns) == 0
+    printed = capsys.readouterr().out
+    assert "900 rows" in printed
+    assert "…kappa" in printed
 
 
 def test_what_is_given_overrules_the_logs(monkeypatch, capsys, log_file):

@@ -2,7 +2,7 @@
 
 Features are whitened by their pooled second moment first, so that the paper's assumption of isotropic
 features holds and κ and μ do not depend on the units of the columns. Intervals come from a parametric
-bootstrap: rewards are drawn from the fit, and fitted again.
+bootstrap: rewards are drawn from the fit and fitted again, and features are resampled.
 """
 
 from __future__ import annotations
@@ -140,9 +140,11 @@ def study_logs(data: TaskData, *, seed: int = 0) -> LogFindings:
     """Fit the logs with the rank they call for, and read off what a plan needs."""
     model = AltGDmin(rank="auto", seed=seed).fit_data(data)
     _check_signal(data, model)
-    root = _root(data)
+    rng = np.random.default_rng(seed)
+    root = _root(data.X)
     found = _figures(model, root)
-    again = np.array([_figures(m, root) for m in _refits(data, model, np.random.default_rng(seed))])
+    # Features are a sample too: what whitens them is drawn anew for every refit.
+    again = np.array([_figures(m, _root(rng.choice(data.X, data.n_rows))) for m in _refits(data, model, rng)])
     noise, kappa, mu, signal = (_interval(*pair) for pair in zip(found, again.T, strict=True))
     fitted = data.fitted(model.theta_)
     opened, shut = _certificate(data, seed)
@@ -177,9 +179,9 @@ def _check_signal(data: TaskData, model: AltGDmin) -> None:
         )
 
 
-def _root(data: TaskData) -> Float:
+def _root(X: Float) -> Float:
     """C^½ of the pooled second moment C = X'X/N: Θ in whitened coordinates is C^½ Θ."""
-    values, vectors = np.linalg.eigh(data.X.T @ data.X / data.n_rows)
+    values, vectors = np.linalg.eigh(X.T @ X / len(X))
     return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
