@@ -19,7 +19,12 @@ app = typer.Typer(
 )
 
 # Each module adds its commands to `app` when imported; heavy imports stay inside the commands.
-_MODULES: tuple[str, ...] = ("banister.cli.plan", "banister.cli.study", "banister.cli.data")
+_MODULES: tuple[str, ...] = (
+    "banister.cli.plan",
+    "banister.cli.study",
+    "banister.cli.data",
+    "banister.cli.online",
+)
 
 
 def main() -> None:

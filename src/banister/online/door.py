@@ -58,7 +58,9 @@ def check_actions(actions: Any, dim: int | None, where: str = "") -> Float:
     if type(actions) is np.ndarray and actions.dtype == np.float64 and actions.ndim == 2:
         matrix = np.ascontiguousarray(actions)
         flat = matrix.ravel()
-        if matrix.size == 0 or not math.isfinite(flat.dot(flat)):
+        with np.errstate(over="ignore"):
+            fine = matrix.size > 0 and math.isfinite(flat.dot(flat))
+        if not fine:
             matrix = as_matrix(actions, f"{where}actions")
     else:
         matrix = as_matrix(actions, f"{where}actions")

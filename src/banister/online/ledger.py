@@ -38,7 +38,7 @@ class Ledger:
     def _connect(self) -> sqlite3.Connection:
         # Autocommit: a statement alone is a transaction of its own. `begin` makes larger ones.
         db = sqlite3.connect(
-            str(self.path or ":memory:"), isolation_level=None, check_same_thread=False, timeout=2.0,
+            str(self.path or ":memory:"), isolation_level=None, check_same_thread=False, timeout=0.2,
             cached_statements=64,
         )  # fmt: skip
         try:

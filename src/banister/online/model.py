@@ -116,8 +116,8 @@ def _unfolded(packed: Float, shut: Int, dim: int) -> Float:
 
 def _codes(reasons: list[str], shut: Int) -> Int:
     """Codes as this version numbers them; a file names the reasons behind its own."""
-    table = np.array([checks.REASONS.index(reason) for reason in reasons])
-    return table[shut]
+    own = {reason: code for code, reason in enumerate(checks.REASONS)}
+    return np.array([own[reason] for reason in reasons])[shut]
 
 
 def _certificate(meta: dict[str, Any], arrays: Arrays, where: str) -> Certificate:
