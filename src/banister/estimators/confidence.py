@@ -34,7 +34,7 @@ class LowRankCovariance:
         W: (T, r).
         own: (T, r, r) covariance of `ŵ_t` given B: s_t² M_t, or the posterior's under shrinkage.
         pull: (T, d, r) X_t'X_t N M_t: how an error of B moves `ŵ_t`.
-        shared: (r, d, r, d) A S⁻¹ A'.
+        shared: (r, r, d, d) the blocks of A S⁻¹ A'.
     """
 
     N: Float
@@ -60,9 +60,9 @@ class LowRankCovariance:
         coefficients are least squares.
         """
         S, gram, cross = _information(data, A, B, W, 1.0 / noise)
-        inverse = _pinned_inverse(S, B)
         means, own = posterior or (W, least_squares_covariance(gram, noise))
-        shared = np.einsum("ij,ajbk,lk->aibl", A, inverse, A, optimize=True)
+        lift = A - (A @ B) @ B.T  # only directions orthogonal to B move the model
+        shared = lift @ _pinned_inverse(S, B) @ lift.T
         pull = np.linalg.solve(A.T, cross @ (own / noise[:, None, None]))
         return cls(A @ B, means, own, pull, shared)
 
@@ -90,17 +90,28 @@ class LowRankCovariance:
 
     def _spread(self, t: int) -> Float:
         """Σ_ab w_a w_b S⁻¹_ab, (d, d)."""
-        d, r = self.N.shape
-        half = self.W[t] @ self.shared.reshape(r, d * r * d)
-        spread: Float = np.einsum("ibj,b->ij", half.reshape(d, r, d), self.W[t])
+        spread: Float = self._spreads(np.array([t]))[0]
         return spread
 
+    def _spreads(self, tasks: Int) -> Float:
+        d, r = self.N.shape
+        pairs = (self.W[tasks, :, None] * self.W[tasks, None, :]).reshape(len(tasks), r * r)
+        return (pairs @ self.shared.reshape(r * r, d * d)).reshape(len(tasks), d, d)
+
     def of_task(self, t: int) -> Float:
-        """The covariance of `θ̂_t`, (d, d): L spread L' + N own N' with L = I − N pull'."""
-        spread, pull = self._spread(t), self.pull[t]
-        side = (spread @ pull) @ self.N.T
-        middle = pull.T @ spread @ pull + self.own[t]
-        total: Float = spread - side - side.T + self.N @ middle @ self.N.T
+        """The covariance of `θ̂_t`, (d, d)."""
+        covariance: Float = self.of_tasks(np.array([t]))[0]
+        return covariance
+
+    def of_tasks(self, tasks: Int) -> Float:
+        """The covariances of several `θ̂_t`, (n, d, d): L spread L' + N own N' with L = I − N pull'."""
+        total, pull = self._spreads(tasks), self.pull[tasks]
+        reach = total @ pull
+        middle = np.swapaxes(pull, 1, 2) @ reach + self.own[tasks]
+        # −N reach' − reach N' + N middle N' = −U N' − N U' with U = reach − N middle / 2
+        half = (reach - self.N @ (middle / 2)) @ self.N.T
+        total -= half
+        total -= np.swapaxes(half, 1, 2)
         return total
 
 
@@ -118,7 +129,7 @@ def by_task(form: Callable[[Float, int], Float], X: Float, codes: Int) -> Float:
 def _information(
     data: TaskData, A: Float, B: Float, W: Float, precision: Float
 ) -> tuple[Float, Float, Float]:
-    """S (r, d, r, d) without the gauge, B'G_tB (T, r, r) and G_tB (T, d, r), in whitened coordinates."""
+    """S (r, r, d, d) without the gauge, B'G_tB (T, r, r) and G_tB (T, d, r), in whitened coordinates."""
     d, r = B.shape
     T = data.n_tasks
     pairs = np.zeros((r * r, d * d))
@@ -133,7 +144,7 @@ def _information(
         G -= spanned @ np.swapaxes(cross[first:last], 1, 2)
         weights = W[first:last, :, None] * W[first:last, None, :] * precision[first:last, None, None]
         pairs += weights.reshape(last - first, r * r).T @ G.reshape(last - first, d * d)
-    return pairs.reshape(r, r, d, d).transpose(0, 2, 1, 3), gram, cross
+    return pairs.reshape(r, r, d, d), gram, cross
 
 
 def _gram(X: Float, A: Float) -> Float:
@@ -156,16 +167,13 @@ def _regular(gram: Float) -> Float:
 
 
 def _pinned_inverse(S: Float, B: Float) -> Float:
-    """S⁻¹ with the gauge directions (within the span of B) pinned and unseen directions left very open."""
-    r, d = S.shape[:2]
-    flat = S.reshape(r * d, r * d)
+    """S⁻¹ in blocks (r, r, d, d): the gauge (the span of B) pinned, unseen directions left very open."""
+    r, d = S.shape[1:3]
+    flat = S.transpose(0, 2, 1, 3).reshape(r * d, r * d)
     level = float(np.trace(flat)) / (r * d)
     level = level if level > 0 else 1.0
     gauge = level * np.kron(np.eye(r), B @ B.T)
-    inverse = _open_inverse(flat + gauge, 1e-10 * level).reshape(r, d, r, d)
-    P = np.eye(d) - B @ B.T
-    pinned: Float = np.einsum("ij,ajbk,kl->aibl", P, inverse, P, optimize=True)
-    return pinned
+    return _open_inverse(flat + gauge, 1e-10 * level).reshape(r, d, r, d).transpose(0, 2, 1, 3)
 
 
 def _open_inverse(matrix: Float, least: float) -> Float:

@@ -201,7 +201,7 @@ class _Fit:
     def covariances(self) -> Float:
         """V_t of every task, (T, d, d)."""
         parts = LowRankCovariance.of(self.data, self.whitening.A, self.B, self.W, self.noise.variance)
-        return np.stack([parts.of_task(t) for t in range(self.data.n_tasks)])
+        return parts.of_tasks(np.arange(self.data.n_tasks))
 
     def allowance(self) -> Float:
         """Variance of a direction too weak to be seen: (s_t²/n̄)(√d+√T)²/(T d) · ‖x̃‖², (T, d, d)."""
