@@ -147,7 +147,7 @@ def _tell_plan(screen: Console, runner: Runner, missing: list[Job]) -> None:
     screen.print(tables.workload_table(runner.workload, missing, seconds))
     total, minutes = len(runner.workload.jobs()), sum(seconds.values()) / 60 / runner.workers
     screen.print(
-        f"\n{total - len(missing)} of {total} jobs are done. The rest should take about {minutes:.0f} minutes on "
+        f"\n{total - len(missing)} of {total} jobs are done. The rest should take about {minutes:.0f} min on "
         f"{runner.workers} workers, from seconds measured in this run, or before it if there are none.",
         highlight=False,
     )

@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from banister.report.intervals import mean_interval
-from banister.report.page import number
+from banister.report.numbers import number
 from banister.report.style import look
 from banister.report.summary import per_trial
 
@@ -19,12 +19,7 @@ if TYPE_CHECKING:
     from banister.studies.claims import Judged
     from banister.studies.workload import Workload
 
-_COLUMNS = (
-    ("regret", "regret"),
-    ("violations", "violations"),
-    ("error", "error of Θ, %"),
-    ("seconds", "seconds"),
-)
+_COLUMNS = (("regret", "regret"), ("violations", "violations"), ("error", "error, %"), ("seconds", "seconds"))
 _COLOURS = {"holds": "green", "does not hold": "red", "depends": "yellow"}
 
 
@@ -32,9 +27,9 @@ def policies_table(rows: pl.DataFrame | None, names: tuple[str, ...], trials: in
     """Policies by measure, mean and 95 % interval; a policy without rows yet is shown waiting."""
     import polars as pl
 
-    table = Table(
-        "policy", title="Default setting: mean per trial, 95 % interval", title_justify="left", box=None
-    )
+    title = f"Default setting, {trials} trials: mean and half of the 95 % interval"
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    table.add_column("policy", no_wrap=True)
     for _, label in _COLUMNS:
         table.add_column(label, justify="right")
     table.add_column("trials", justify="right")
@@ -56,7 +51,7 @@ def _interval(values: Any) -> str:
         return "–"
     if low != low or low == high:
         return number(mean)
-    return f"{number(mean)} [dim]{number(low)}–{number(high)}[/]"
+    return f"{number(mean)} [dim]±{number((high - low) / 2)}[/]"
 
 
 def claims_table(judged: list[Judged]) -> Table:

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from banister.data import Float
+from banister.report.numbers import number
 from banister.report.panel import MEASURES, Panel
 from banister.report.style import INK, look, paper_style
 
 if TYPE_CHECKING:
     import polars as pl
 
-_SIZE = (5.6, 3.2)
-_LINE_HEIGHT = 0.068  # of the axes' height: how close two labels may stand
+_SIZE = (5.0, 3.1)
+_LINE_HEIGHT = 0.075  # of the axes' height: how close two labels may stand
 
 
 def svg(panel: Panel, table: pl.DataFrame) -> str:
@@ -52,13 +53,13 @@ def _draw(panel: Panel, table: pl.DataFrame, target: Any, kind: str, *, ink: str
         figure = Figure(figsize=_SIZE)
         FigureCanvasAgg(figure)
         axes = figure.add_axes(
-            (0.04, 0.15, 0.58, 0.77) if panel.kind == "bars" else (0.115, 0.15, 0.575, 0.77)
+            (0.04, 0.155, 0.5, 0.755) if panel.kind == "bars" else (0.135, 0.155, 0.5, 0.755)
         )
         (_bars if panel.kind == "bars" else _lines)(axes, panel, table)
         axes.set_title(
-            f"{panel.id}   {panel.title}",
+            panel.heading,
             loc="left",
-            x=-0.04 if panel.kind == "bars" else -0.17,
+            x=-0.04 if panel.kind == "bars" else -0.24,
             fontweight="bold",
         )
         stamp = {"svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None}, "png": {}}[kind]
@@ -179,7 +180,7 @@ def _bars(axes: Any, panel: Panel, table: pl.DataFrame) -> None:
     axes.grid(visible=False, axis="y")
     for i, name in enumerate(names):
         axes.annotate(
-            f"{look(name).label}  {mean[i]:.3g}",
+            f"{look(name).label}  {number(mean[i])}",
             xy=(1.02, i),
             xycoords=("axes fraction", "data"),
             color=look(name).colour,

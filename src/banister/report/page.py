@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from banister.report import figures
+from banister.report.numbers import number
 from banister.report.panel import MEASURES, Panel
 from banister.report.style import look
 from banister.report.summary import panel_table
@@ -99,22 +100,3 @@ def render(page: Page, panels: list[Drawn]) -> str:
     jinja = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     jinja.filters["number"] = number
     return jinja.get_template("page.html.j2").render(page=page, panels=panels)
-
-
-def number(value: float | None) -> str:
-    """A figure as people write it: three digits that matter, no exponent where none is needed.
-
-    Examples:
-        >>> [number(x) for x in (0, 0.0001234, 0.25, 12.345, 1234.5, 123456.0)]
-        ['0', '1.23e-04', '0.25', '12.3', '1,234', '123,456']
-    """
-    if value is None or value != value:  # NaN
-        return "–"
-    size = abs(value)
-    if size == 0:
-        return "0"
-    if size < 1e-3:
-        return f"{value:.2e}"
-    if size >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.3g}"

@@ -41,6 +41,11 @@ class Panel:
     note: str = ""
 
     @property
+    def heading(self) -> str:
+        """The number, where it is the paper's or in its manner, and the title."""
+        return f"{self.id}   {self.title}" if self.id[0].isdigit() else self.title
+
+    @property
     def needs_movielens(self) -> bool:
         """Whether it can be drawn only with the rating file at hand."""
         return any(point.environment == "movielens" for point in self.points)

@@ -56,8 +56,8 @@ def paper_style(ink: str) -> dict[str, Any]:
     """Matplotlib settings: small, quiet, text in one ink."""
     return {
         "font.family": "sans-serif",
-        "font.size": 9,
-        "axes.titlesize": 9.5,
+        "font.size": 9.5,
+        "axes.titlesize": 10,
         "axes.spines.top": False,
         "axes.spines.right": False,
         "axes.linewidth": 0.7,

@@ -156,8 +156,10 @@ COMPETITORS = {competitor.name: competitor for competitor in _LIST}
 
 OURS = ("certified", "paper")
 PAPERS = ("certified", "paper", "trace-norm", "moments", "thompson")
-READINGS = ("trace-norm-pooled", "altgdmin-pooled", "trace-norm-online", "moments-online")
-EVERYONE = tuple(name for name in COMPETITORS if name not in READINGS)
+EVERYONE = (
+    *PAPERS,
+    *("ucb", "pooled-ucb", "low-rank-ucb", "altgdmin-pooled", "baseline", "oracle"),
+)
 
 
 def check_names(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -6,7 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from banister.report.intervals import share_interval
-from banister.report.page import Headline, number
+from banister.report.numbers import number
+from banister.report.page import Headline
 from banister.report.summary import per_trial
 from banister.studies.claims import Judged
 from banister.studies.competitors import COMPETITORS

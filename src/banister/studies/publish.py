@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from banister.environments.storage import write_atomically
 from banister.errors import SettingError
 from banister.report import figures
-from banister.report.page import Page, drawn, number, render
+from banister.report.numbers import number
+from banister.report.page import Page, drawn, render
 from banister.report.panel import Panel
 from banister.simulation.store import Store
 from banister.studies.claims import Judged, judge

@@ -22,10 +22,12 @@ _BARS = (
     ("seconds", "Seconds per trial", PANELS["3d"].note),
 )
 
+_PLAYERS = tuple(name for name in EVERYONE if name != "oracle")  # nothing of its is worth a bar
+
 PANELS_SHOWN: tuple[Panel, ...] = (
-    replace(PANELS["2"], id="epochs", title="Regret by epoch", points=(DEFAULT,), policies=EVERYONE),
+    replace(PANELS["2"], id="epochs", title="Regret by epoch", points=(DEFAULT,), policies=_PLAYERS),
     *(
-        replace(PANELS["3d"], id=measure, title=title, measure=measure, note=note)
+        replace(PANELS["3d"], id=measure, title=title, measure=measure, note=note, policies=_PLAYERS)
         for measure, title, note in _BARS
     ),
 )
