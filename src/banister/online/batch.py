@@ -15,7 +15,7 @@ from banister.errors import InputError, NonFiniteError, ShapeError
 from banister.online._digest import digests
 from banister.online.decision import REASONS, Decision
 from banister.online.door import Request, check_actions, check_index, check_task
-from banister.online.engine import Engine
+from banister.online.engine import SURPRISED, Engine
 from banister.online.memory import Memory
 from banister.safety.exploration import ConservativeMixture
 
@@ -218,6 +218,8 @@ def _remember_run(engine: Engine, run: _Run) -> list[Decision]:
             memory.offer(task, run.actions[i, d.id % run.actions.shape[1]])
         step = d.features - baselines[i] if d.certified and d.action != run.baseline[i] else None
         memory.tally(task, d.certified, d.lower_bound - d.floor, step)
+        if d.reason == SURPRISED:
+            store.decisions = d.id
+            engine.note_surprise(task, d.id)
     store.decisions = run.decisions[-1].id
-    engine.note_surprises()
     return run.decisions

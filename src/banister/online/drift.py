@@ -18,6 +18,7 @@ import numba
 import numpy as np
 from scipy.stats import chi2
 
+from banister.contract import Bool
 from banister.data import Float, Int
 from banister.safety import checks
 from banister.safety.certificate import Certificate
@@ -87,7 +88,8 @@ class DriftGuard:
 
     def __init__(self, certificate: Certificate) -> None:
         self._certificate = certificate
-        self._watched = certificate.shut == checks.OPEN
+        self.opened: Bool = certificate.shut == checks.OPEN
+        self._watched = self.opened.copy()
         self._thresholds = _thresholds()
         n = certificate.n_tasks if certificate.opened else 0
         self._window: Float = np.zeros((n + 1, WINDOW))

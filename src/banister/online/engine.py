@@ -26,7 +26,7 @@ from banister.safety import checks
 from banister.safety.exploration import ConservativeMixture
 
 DUPLICATE, EXPIRED, ACCEPTED = "duplicate", "expired", "accepted"
-_SURPRISED = checks.REASONS[checks.BASELINES]
+SURPRISED = checks.REASONS[checks.BASELINES]
 
 
 class Engine:
@@ -89,6 +89,7 @@ class Engine:
         self.judge = Judge(model, self.settings.constraint)
         self.guard = DriftGuard(model.certificate)
         self._alarmed: set[int] = set()
+        self._surprised: dict[int, int] = {}
         if model.version:
             self._shut_drifted()
             self._shut_surprised()
@@ -110,13 +111,19 @@ class Engine:
         """Tasks whose baseline reward contradicted this model before the store was closed."""
         c = self.model.certificate
         rows = self.store.ledger.rows(
-            "SELECT DISTINCT task FROM decisions WHERE version = ? AND reason = ?",
+            "SELECT task, MIN(id) FROM decisions WHERE version = ? AND reason = ? GROUP BY task",
             self.model.version,
-            _SURPRISED,
+            SURPRISED,
         )
-        c.surprises[0] += sum(self.guard.watches(task) for (task,) in rows)
-        for (task,) in rows:
+        self._surprised = {task: number for task, number in rows if self.guard.watches(task)}
+        c.surprises[0] += len(self._surprised)
+        for task, _ in rows:
             c.shut[task] = checks.BASELINES if c.shut[task] == checks.OPEN else c.shut[task]
+        self.note_surprises()
+
+    def note_surprise(self, task: int, number: int) -> None:
+        """A baseline reward contradicted the model at this decision."""
+        self._surprised.setdefault(task, number)
         self.note_surprises()
 
     def note_surprises(self) -> None:
@@ -142,7 +149,9 @@ class Engine:
         """Write an alarm down, once."""
         if alarm.task not in self._alarmed:
             self._alarmed.add(alarm.task)
-            self.store.add_alarm(alarm, self.model.version)
+            # A baseline reward that contradicted the model tells the change better than noisy rewards do.
+            since = max(alarm.since, self._surprised.get(alarm.task, 0))
+            self.store.add_alarm(alarm._replace(since=since), self.model.version)
 
     def check_open(self, dim: int | None = None) -> None:
         """An error if the bandit was closed, or rows have another number of features than those before."""
@@ -173,8 +182,8 @@ class Engine:
             raise
         store.open_memory(request.actions.shape[1])
         store.remember(decision, task, request)
-        if decision.reason == _SURPRISED:
-            self.note_surprises()
+        if decision.reason == SURPRISED:
+            self.note_surprise(task, decision.id)
         return decision
 
     def gates(self) -> tuple[Int, Int]:

@@ -112,7 +112,7 @@ class Memory:
         plays: what was played and earned, in the order in which rewards came.
         labels: baselines whose reward was known, in the order of decisions.
         decisions, certified: (T,) counts.
-        moved: (T,) certified decisions that left the baseline.
+        moved: (T,) certified decisions that left the baseline since the last drift.
         shift: (T, d) sum of `x − x_b` over those.
         margin: (T,) smallest `lower_bound − floor` of a certified action other than the baseline.
         since: the decision from which a drifted task's rows count; `EVERY_TASK` for all.
@@ -156,6 +156,13 @@ class Memory:
             self.shift.view[task] += step
             if margin < self.margin.view[task]:
                 self.margin.view[task] = margin
+
+    def start_anew(self, task: int, since: int) -> None:
+        """After a drift of a task, or of all: earlier rows no longer count, nor does what was gained then."""
+        self.since[task] = max(since, self.since.get(task, 0))
+        tasks = slice(None) if task == EVERY_TASK else task
+        self.moved.view[tasks] = 0
+        self.shift.view[tasks] = 0.0
 
     def row_counts(self, n_tasks: int) -> Int:
         """Rewards of each task that the next fit will use, (T,)."""

@@ -38,7 +38,6 @@ def rebuild(store: Store) -> None:
         _logs(store, dim)
         _decisions(store)
         _rewards(store, dim)
-        _drifts(store)
 
 
 def _dim(store: Store) -> int | None:
@@ -74,9 +73,12 @@ def _matrix(data: bytes, dim: int) -> Float:
 def _decisions(store: Store) -> None:
     memory = store.memory
     assert memory is not None
+    drifts = store.ledger.rows("SELECT after, task, since FROM drifts ORDER BY seq DESC")
     for block in store.ledger.stream(_DECISIONS):
         for row in block:
+            _drifts_before(store, drifts, row[0])
             _decision(store, memory, row)
+    _drifts_before(store, drifts, store.decisions + 1)
 
 
 def _decision(store: Store, memory: Memory, row: tuple[Any, ...]) -> None:
@@ -111,6 +113,8 @@ def _rewards(store: Store, dim: int) -> None:
         store.rewards += len(seq)
 
 
-def _drifts(store: Store) -> None:
-    for task, since in store.ledger.rows("SELECT task, since FROM drifts ORDER BY seq"):
+def _drifts_before(store: Store, drifts: list[tuple[Any, ...]], number: int) -> None:
+    """Drifts that were noted before a decision; the list is used up from its end."""
+    while drifts and drifts[-1][0] < number:
+        _, task, since = drifts.pop()
         store.count_drift(task, since)

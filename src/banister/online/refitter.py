@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import threading
 
+import numpy as np
+
+from banister.online.drift import Alarm
 from banister.online.engine import Engine
 from banister.online.model import Model
 from banister.online.model_file import write_atomically
 from banister.online.refit import fit
+from banister.safety import checks
 
 
 class Refitter:
@@ -71,12 +75,12 @@ class Refitter:
             self._attempt = len(store.memory.plays)
         model = fit(snapshot, len(labels), dim, marks, last, engine.settings)
         if model is not None:
-            self._write(model, model.to_bytes(engine.settings, labels), last.version)
+            self._write(model, model.to_bytes(engine.settings, labels), last)
         else:
             with self._lock:
                 store.ledger.set_meta("attempt", self._attempt)
 
-    def _write(self, model: Model, data: bytes, last: int) -> None:
+    def _write(self, model: Model, data: bytes, last: Model) -> None:
         """First the ledger, in parts between which decisions go on; then the swap; then the file."""
         engine, ledger = self._engine, self._engine.store.ledger
         for part in ledger.parts_of(model.version, data):
@@ -85,9 +89,23 @@ class Refitter:
         with self._lock:
             with ledger.transaction():
                 ledger.finish_model(model.version, len(data))
+                for alarm in self._no_longer_fitting(model, last):
+                    engine.store.add_alarm(alarm, model.version)
                 ledger.set_meta("attempt", self._attempt)
                 if not engine.settings.keep_models:
-                    ledger.forget_model(last)
+                    ledger.forget_model(last.version)
             engine.use(model)
         if engine.path is not None:
             write_atomically(engine.path, data)
+
+    def _no_longer_fitting(self, model: Model, last: Model) -> list[Alarm]:
+        """Tasks that fitted the last model, or have drifted before, and do not fit this one: a drift too.
+
+        What the last model had seen no longer counts, so that a task whose change was dated wrongly still
+        gets rid of its old rows.
+        """
+        shut, opened, memory = model.certificate.shut, self._engine.guard.opened, self._engine.store.memory
+        misfits = np.flatnonzero((shut == checks.BASELINES) | (shut == checks.MISFIT)).tolist()
+        drifted = memory.since if memory is not None else {}
+        known = [t for t in misfits if t in drifted or (t < len(opened) and opened[t])]
+        return [Alarm(t, last.marks.decisions + 1, 0.0) for t in known]

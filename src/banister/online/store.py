@@ -123,7 +123,7 @@ class Store:
         """Memory follows the ledger: rows of a task (or of all) count from a decision on."""
         assert self.memory is not None
         self.drifts += 1
-        self.memory.since[task] = max(since, self.memory.since.get(task, 0))
+        self.memory.start_anew(task, since)
 
     def add_logs(self, task: Int, X: Float, y: Float, baseline_reward: Float) -> None:
         """Rows of the policy in place, written in blocks that carry one time, within the open transaction."""
