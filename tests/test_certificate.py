@@ -297,6 +297,22 @@ def test_usual_rewards_ring_no_alarm():
     assert not any(watched([20] * 20, seed=s).drifted for s in range(10))
 
 
+def test_errors_of_the_estimate_are_no_drift():
+    c = watched([])
+    X, task = np.full((40, 3), 30.0), np.arange(40) % 4
+    spread = np.sqrt(np.einsum("nd,nde,ne->n", X, c.V[task], X))
+    mean = np.einsum("nd,nd->n", X, c.theta[task])
+    assert np.all(spread > 2.5 * c.scales.play[task])
+    c.watch(Outcomes(task, X, mean + 2.0 * spread))
+    assert not c.drifted
+    c.watch(Outcomes(task, X, mean + 4.0 * spread))
+    assert c.drifted
+
+
+def test_what_comes_after_a_drift_has_not_drifted():
+    assert not Certificate.closed(2, 3, checks.DRIFT).drifted
+
+
 def test_few_rewards_new_tasks_and_shut_gates_are_no_drift():
     assert not watched([19], shift=50.0).drifted
     c = watched([])

@@ -97,8 +97,8 @@ class Certificate:
 
     @property
     def drifted(self) -> bool:
-        """Whether the world no longer fits the model: a drift shut every gate."""
-        return bool((self.shut == checks.DRIFT).all())
+        """Whether the world no longer fits this model: a drift shut every gate of it."""
+        return self.rank > 0 and bool((self.shut == checks.DRIFT).all())
 
     def watch(self, outcomes: Outcomes) -> None:
         """Compare rewards with the model; far more large residuals than usual are a drift."""
@@ -107,13 +107,22 @@ class Certificate:
             return
         task, X = outcomes.task[known], outcomes.features[known]
         error = outcomes.reward[known] - np.einsum("nd,nd->n", X, self.theta[task])
-        large = np.abs(error) > self.usual * self.scales.play[task]
-        self.watched[:] += len(large), int(large.sum())
+        self.watched[:] += len(error), self._unusual(task, X, error)
         if self.watched[0] < _WATCHED:
             return
         if binom.sf(self.watched[1] - 1, self.watched[0], _LARGE) < _ALARM:
             self.shut[:] = checks.DRIFT
         self.watched[:] = 0
+
+    def _unusual(self, task: Int, X: Float, error: Float) -> int:
+        """How many errors are larger than the noise and the estimate's own error together make them.
+
+        The latter costs d² a row, so it is computed only where noise alone is not enough.
+        """
+        noise = self.scales.play[task]
+        rows = np.flatnonzero(np.abs(error) > self.usual * noise)
+        spread = np.array([X[i] @ self.V[task[i]] @ X[i] for i in rows])
+        return int(np.sum(np.abs(error[rows]) > self.usual * np.sqrt(noise[rows] ** 2 + spread)))
 
     def judge(self, requests: Requests, constraint: Constraint) -> Choices:
         """The best certified action of each request, or its baseline with the reason why nothing is."""

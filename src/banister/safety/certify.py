@@ -236,18 +236,15 @@ def _task_noise(data: TaskData, residual: Float, rank: int) -> Moderated:
 
 
 def _usual_size(rows: _Rows, certificate: Certificate, scales: Scales) -> float:
-    """The size that one in a hundred standardised residuals of new rewards exceeds.
+    """The size that one in a hundred standardised errors of new rewards exceeds.
 
-    Rewards that carried the fit err less in it than new ones will: by 1 − γ, γ the share of fitted numbers.
-    (In the fit their standard deviation is σ√(1−γ), afterwards it is σ/√(1−γ).)
+    Rewards that carried the fit err less in it than the noise: by √(1−γ), γ the share of fitted numbers.
     """
     plays = rows.plays
     size = np.abs(plays.errors(certificate.theta.T)) / scales.play[plays.task]
-    usual = float(np.quantile(size, 0.99))
-    if rows.labels is not None:
-        return usual
     T, dim = certificate.theta.shape
-    return usual / max(1 - fitted_share(dim, T, certificate.rank, len(plays)), 0.05)
+    share = fitted_share(dim, T, certificate.rank, len(plays))
+    return float(np.quantile(size, 0.99) / np.sqrt(max(1 - share, 0.05)))
 
 
 def _first_scales(rows: _Rows) -> Scales | None:
