@@ -31,7 +31,20 @@ def logs(tmp_path_factory):
     return str(path)
 
 
-COLUMNS = ("--task", "store", "--reward", "revenue", "--features", "f*", "--baseline-reward", "r_b")
+COLUMNS = (
+    "--task",
+    "store",
+    "--reward",
+    "revenue",
+    "--features",
+    "f*",
+    "--baseline-reward",
+    "r_b",
+    "--actions",
+    "A",
+    "--baseline",
+    "b",
+)
 
 
 def test_fit_decide_status(logs, tmp_path):
@@ -55,7 +68,7 @@ def test_fit_decide_status(logs, tmp_path):
 
 
 def test_evaluate(logs):
-    more = ("--actions", "A", "--propensity", "p", "--share", "0.6")
+    more = ("--propensity", "p", "--share", "0.6")
     report = json.loads(run("evaluate", logs, *COLUMNS, *more))
     assert report["requests"] == 240
     assert {e["method"] for e in report["uplift"]} >= {

@@ -142,7 +142,7 @@ LOGS = [
     ({"task": ["a"], "reward": [1.0, 2.0], "f0": [1.0]}, {}, "cannot be read"),
     ({"task": ["a"], "reward": [1.0], "f0": [1.0]}, {"baseline_reward": "b"}, "no column 'b'"),
     ({"task": ["a"], "reward": [1.0], "f0": [1.0]}, {"features": []}, "names no column"),
-    ({"task": ["a"], "reward": [1.0], "f0": [1.0], "p": [0.0]}, {"propensity": "p"}, "propensity lies in"),
+    ({"task": ["a"], "reward": [1.0], "f0": [1.0], "p": [0.0]}, {"propensity": "p"}, "baseline="),
 
     ({"task": ["a"], "reward": [1.0], "f0": [1.0], "A": [[[2.0]]]}, {"actions": "A"},
      "not among its actions"),

@@ -30,7 +30,7 @@ def log(world: World, n: int, *, labels: bool = True, explore: float = 0.0) -> p
         rows.append(
             {
                 "task": r["task"], "reward": world.earn(r, x), "p": chance,
-                "r_b": world.truth(r, x) if labels else None, "A": r["actions"].tolist(),
+                "r_b": r["baseline_reward"] if labels else None, "b": k, "A": r["actions"].tolist(),
                 **{f"f{i}": float(v) for i, v in enumerate(x)},
             }
         )  # fmt: skip
@@ -134,13 +134,37 @@ def test_dry_run_estimates_agree_with_the_truth():
     """All estimates of one log of 4,000 rows within four half-widths of their intervals of the true gain."""
     world = World(seed=5)
     frame = log(world, 4000, explore=0.5)
-    report = SafeBandit(alpha=0.1, seed=0).dry_run(frame, baseline_reward="r_b", actions="A", propensity="p")
+    report = SafeBandit(alpha=0.1, seed=0).dry_run(
+        frame, baseline_reward="r_b", actions="A", baseline="b", propensity="p"
+    )
     assert [e.method for e in report.uplift][1:] == ["inverse propensity", "self-normalised", "doubly robust"]
     best = report.uplift[0].value
     for e in report.uplift[1:]:
         assert abs(e.value - best) < 2 * (e.high - e.low)
     widths = {e.method: e.high - e.low for e in report.uplift}
     assert widths["doubly robust"] < widths["inverse propensity"]
+
+
+def test_collinear_features_certify_nothing_false():
+    """Features that span 3 of 6 dimensions: certified actions clear the floor and stay in the span."""
+    rng = np.random.default_rng(0)
+    mix, theta = rng.standard_normal((3, 6)), rng.standard_normal((10, 6))
+    Z = rng.standard_normal((600, 5, 3))
+    bandit, below, moved = SafeBandit(alpha=0.1, refits="manual", seed=0), 0, 0
+    for i, A in enumerate(Z @ mix):
+        t = i % 10
+        mean = A @ theta[t]
+        k = int(np.argsort(mean)[-3])
+        d = bandit.decide(f"t{t}", A, baseline=k)
+        bandit.reward(d.id, float(mean[d.action] + 0.1 * rng.standard_normal()))
+        below += mean[d.action] < mean[k] - 0.1 * abs(mean[k])
+        moved += d.action != k
+        if i in (200, 400):
+            bandit.refit()
+    assert (below, moved > 100) == (0, True)
+    stranger = np.vstack([Z[0] @ mix, 5 * np.linalg.svd(mix)[2][3:4]])
+    assert bandit.decide("t0", stranger, baseline=0).action != 5
+    assert bandit.audit().passed
 
 
 def test_off_policy_by_hand():

@@ -20,7 +20,11 @@ _Features = Annotated[
     str, typer.Option(help="Columns of features: a pattern such as 'f*', or names with commas.")
 ]
 _Known = Annotated[
-    str | None, typer.Option(help="Column with what the logged action was expected to earn, if known.")
+    str | None, typer.Option(help="Column with what the baseline was expected to earn, if known.")
+]
+_Actions = Annotated[str | None, typer.Option(help="Column of lists of lists: all actions on offer.")]
+_Baseline = Annotated[
+    str | None, typer.Option(help="Column with the index among them of what the policy in place would play.")
 ]
 _Alpha = Annotated[
     float, typer.Option(help="Share of the baseline reward that may be risked, between 0 and 1.")
@@ -29,9 +33,8 @@ _Rank = Annotated[int | None, typer.Option(help="Directions that tasks share; fo
 _Seed = Annotated[int | None, typer.Option(help="Of all randomness; drawn by default.")]
 
 
-def _columns(task: str, reward: str, features: str, baseline_reward: str | None) -> dict[str, Any]:
-    names: Any = features.split(",") if "," in features else features
-    return {"task": task, "reward": reward, "features": names, "baseline_reward": baseline_reward}
+def _columns(features: str, **names: str | None) -> dict[str, Any]:
+    return {"features": features.split(",") if "," in features else features, **names}
 
 
 def _print(value: Any) -> None:
@@ -46,6 +49,8 @@ def fit(
     reward: _Reward = "reward",
     features: _Features = "f*",
     baseline_reward: _Known = None,
+    actions: _Actions = None,
+    baseline: _Baseline = None,
     alpha: _Alpha = 0.1,
     rank: _Rank = None,
     seed: _Seed = None,
@@ -63,7 +68,8 @@ def fit(
     if out.exists() or ledger_path(out).exists():
         raise InputError(f"There is a model at {str(out)!r} already; remove it, or choose another name.")
     with SafeBandit(alpha, path=out, rank=rank, seed=seed, refits="manual") as bandit:
-        bandit.warm_start(logs, **_columns(task, reward, features, baseline_reward))
+        names = {"task": task, "reward": reward, "baseline_reward": baseline_reward}
+        bandit.warm_start(logs, **_columns(features, **names, actions=actions, baseline=baseline))
         _print(bandit.status().to_dict())
 
 
@@ -128,9 +134,8 @@ def evaluate(
     reward: _Reward = "reward",
     features: _Features = "f*",
     baseline_reward: _Known = None,
-    actions: Annotated[
-        str | None, typer.Option(help="Column of lists of lists: all actions on offer.")
-    ] = None,
+    actions: _Actions = None,
+    baseline: _Baseline = None,
     propensity: Annotated[
         str | None,
         typer.Option(help="Column with the probability of what was played, for estimates from rewards."),
@@ -145,7 +150,7 @@ def evaluate(
     """What a bandit would have done on logs, before going live: share certified, uplift, data still needed.
 
     [bold]Example[/]: banister evaluate logs.parquet --task store --reward revenue --features 'f*'
-    --propensity p --actions offered
+    --actions offered --baseline usual --propensity p
 
     Estimates say how they were made: "direct" ones are a model's opinion, the others come from logged rewards
     and need the logging policy's probabilities.
@@ -153,8 +158,9 @@ def evaluate(
     from banister.online.bandit import SafeBandit
 
     bandit = SafeBandit(alpha, rank=rank, seed=seed, refits="manual")
-    columns = _columns(task, reward, features, baseline_reward)
-    _print(bandit.dry_run(logs, share=share, actions=actions, propensity=propensity, **columns).to_dict())
+    names = {"task": task, "reward": reward, "baseline_reward": baseline_reward, "propensity": propensity}
+    columns = _columns(features, **names, actions=actions, baseline=baseline)
+    _print(bandit.dry_run(logs, share=share, **columns).to_dict())
 
 
 @app.command()

@@ -1,9 +1,9 @@
 """A dry run: what would happen on logs of the policy in place, before going live.
 
 The first part of the log (in its order) stands for what is known on the first day: a model is fitted to it.
-The rest stands for the days after: each of its rows is a request, what was played is the baseline. Choices
-are made by the first part's model and valued by a model of the rest, which has not seen what they were
-chosen by.
+The rest stands for the days after: each of its rows is a request, and what was played is the baseline unless
+the log names another. Choices are made by the first part's model and valued by a model of the rest, which has
+not seen what they were chosen by.
 """
 
 from __future__ import annotations
@@ -108,7 +108,11 @@ def _fitted(rows: LogRows, settings: Settings) -> Model:
     memory.plays.extend(rows.task, rows.X, rows.y, np.zeros(n), none)
     known = ~np.isnan(rows.baseline_reward)
     memory.labels.extend(
-        rows.task[known], rows.X[known], rows.baseline_reward[known], np.zeros(known.sum()), none[known]
+        rows.task[known],
+        rows.baseline[known],
+        rows.baseline_reward[known],
+        np.zeros(known.sum()),
+        none[known],
     )
     for i in range(0, n, -(-n // 2048)):
         memory.offer(int(rows.task[i]), rows.X[i])
@@ -131,9 +135,9 @@ class _Played:
 
 def _play(model: Model, rest: LogRows, settings: Settings) -> _Played:
     judge, sets = Judge(model, settings.constraint), _sets(rest, settings.seed)
-    features, certified, codes, bounds = rest.X.copy(), np.zeros(len(rest), dtype=bool), [], []
+    features, certified, codes, bounds = rest.baseline.copy(), np.zeros(len(rest), dtype=bool), [], []
     for i, actions in enumerate(sets):
-        baseline = int(np.argmax((actions == rest.X[i]).all(axis=1)))
+        baseline = int(np.argmax((actions == rest.baseline[i]).all(axis=1)))
         reward = float(rest.baseline_reward[i])
         chosen, bound, _, code = judge.one(int(rest.task[i]), actions, baseline, reward, reward, 0.0)
         certified[i] = chosen >= 0
@@ -161,7 +165,7 @@ def _sets(rest: LogRows, seed: int) -> list[Float]:
 def _report(
     first: LogRows, rest: LogRows, model: Model, valuer: Model, constraint: Constraint, played: _Played
 ) -> DryRun:
-    moved = (played.features != rest.X).any(axis=1)
+    moved = (played.features != rest.baseline).any(axis=1)
     outlooks = [
         _outlook(t, label, first, rest, model, constraint, played) for t, label in enumerate(rest.labels)
     ]
@@ -191,9 +195,10 @@ def _uplifts(rest: LogRows, model: Model, valuer: Model, played: _Played) -> lis
     estimates = [direct(gain, _spread(c, rest.task, step), label)]
     if rest.propensity is not None:
         y, p = rest.y, rest.propensity
-        same: Bool = ~np.asarray(step.any(axis=1))
-        q_old = np.einsum("nd,nd->n", rest.X, model.certificate.theta[rest.task])
-        q_new = q_old + np.einsum("nd,nd->n", step, model.certificate.theta[rest.task])
+        same: Bool = (played.features == rest.X).all(axis=1)
+        theta = model.certificate.theta[rest.task]
+        q_old = np.einsum("nd,nd->n", rest.X, theta)
+        q_new = np.einsum("nd,nd->n", played.features, theta)
         earned = float(y.mean())
         estimates.append(inverse_propensity(y, p, same).minus(earned))
         if same.any():
@@ -220,5 +225,5 @@ def _outlook(
     codes = Counter(played.code[own & ~played.certified].tolist())
     reason = REASONS[codes.most_common(1)[0][0]] if codes else "certified"
     sets = [played.sets[i] for i in np.flatnonzero(own)]
-    needed = rows_needed(model, constraint, t, n, sets, rest.X[own], rest.baseline_reward[own])
+    needed = rows_needed(model, constraint, t, n, sets, rest.baseline[own], rest.baseline_reward[own])
     return TaskOutlook(label, n, int(own.sum()), share, reason, needed)

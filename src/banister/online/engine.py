@@ -276,11 +276,11 @@ class Engine:
             with self.store.ledger.transaction():
                 codes = [self.code_of(label) for label in rows.labels]
                 task = np.array(codes, dtype=np.int64)[rows.task]
-                self.store.add_logs(task, rows.X, rows.y, rows.baseline_reward)
+                self.store.add_logs(task, rows.X, rows.y, rows.baseline, rows.baseline_reward)
         except BaseException:
             self.store.drop_tasks(known)
             raise
-        self.store.remember_logs(task, rows.X, rows.y, rows.baseline_reward)
+        self.store.remember_logs(task, rows.X, rows.y, rows.baseline, rows.baseline_reward)
 
     def code_of(self, label: str) -> int:
         """A task's code; a new task is written down."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from banister.data import Float, Int, as_matrix, as_vector
 from banister.errors import DataFileError, InputError, ShapeError
+from banister.online.door import check_index
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +23,8 @@ class LogRows:
         task: (n,) index into them.
         X: (n, d) what was played.
         y: (n,) what it earned.
-        baseline_reward: (n,) what it was expected to earn; NaN where unknown.
+        baseline: (n, d) what the policy in place would play; what was played, unless the log says otherwise.
+        baseline_reward: (n,) what the baseline was expected to earn; NaN where unknown.
         actions: what was on offer, n arrays (K_i, d); None if the log does not say.
         propensity: (n,) the probability with which the logging policy played what it played; None if unknown.
     """
@@ -31,6 +33,7 @@ class LogRows:
     task: Int
     X: Float
     y: Float
+    baseline: Float
     baseline_reward: Float
     actions: list[Float] | None = None
     propensity: Float | None = None
@@ -46,6 +49,7 @@ class LogRows:
             self.task[picked],
             self.X[picked],
             self.y[picked],
+            self.baseline[picked],
             self.baseline_reward[picked],
             None if self.actions is None else [self.actions[i] for i in picked],
             None if self.propensity is None else self.propensity[picked],
@@ -60,6 +64,7 @@ def read_logs(
     features: str | list[str] = "f*",
     baseline_reward: str | None = None,
     actions: str | None = None,
+    baseline: str | None = None,
     propensity: str | None = None,
 ) -> LogRows:
     """Rows of a log.
@@ -68,9 +73,11 @@ def read_logs(
         logs: a path (.parquet, .csv), a polars or pandas DataFrame, or a mapping of columns.
         task, reward: names of columns.
         features: names of columns, a pattern that they match ("f*"), or one column of lists.
-        baseline_reward: a column with what the logged action was expected to earn; empty where unknown.
+        baseline_reward: a column with what the baseline was expected to earn; empty where unknown.
         actions: a column of lists of lists, the features of all actions on offer.
-        propensity: a column with the logging policy's probability of what it played.
+        baseline: a column with the index, among those actions, of what the policy in place would play; needed
+            where it explored and played something else. By default the baseline is what was played.
+        propensity: a column with the logging policy's probability of what it played; needs `baseline`.
 
     Examples:
         >>> rows = read_logs({"shop": ["a", "b"], "f0": [1.0, 2.0], "won": [0, 1]}, task="shop", reward="won")
@@ -87,8 +94,16 @@ def read_logs(
     if baseline_reward is not None:
         known = _optional(_column(frame, baseline_reward, "baseline_reward"), baseline_reward)
     offered = None if actions is None else _actions(_column(frame, actions, "actions"), X)
-    chance = None if propensity is None else _propensity(_column(frame, propensity, "propensity"), propensity)
-    return LogRows(labels, codes, X, y, known, offered, chance)
+    usual = X if baseline is None else _baselines(_column(frame, baseline, "baseline"), offered)
+    if propensity is None:
+        return LogRows(labels, codes, X, y, usual, known, offered)
+    if baseline is None:
+        raise InputError(
+            "A log with propensities explores: what was played is not what the policy in place would play. "
+            "Name the column that says what would be, with baseline=..."
+        )
+    chance = _propensity(_column(frame, propensity, "propensity"), propensity)
+    return LogRows(labels, codes, X, y, usual, known, offered, chance)
 
 
 def _frame(logs: Any) -> Any:
@@ -192,6 +207,17 @@ def _propensity(column: Any, name: str) -> Float:
     if len(bad):
         raise InputError(f"Column {name!r} is {values[bad[0]]} at row {bad[0]}; a propensity lies in (0, 1].")
     return values
+
+
+def _baselines(column: Any, offered: list[Float] | None) -> Float:
+    if offered is None:
+        raise InputError(
+            "baseline names an index among the actions on offer; name their column with actions=..."
+        )
+    index = [
+        check_index(b, len(a), f"row {i}: ") for i, (b, a) in enumerate(zip(column, offered, strict=True))
+    ]
+    return np.stack([a[b] for a, b in zip(offered, index, strict=True)])
 
 
 def _actions(column: Any, X: Float) -> list[Float]:

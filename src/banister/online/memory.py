@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from banister.contract import Outcomes, Requests
 from banister.data import Float, Int
 from banister.online.drift import EVERY_TASK
+from banister.online.span import Span
 from banister.safety.evidence import Evidence
 
 _BLOCK = 4096
@@ -192,18 +193,24 @@ class Snapshot:
     offered_task: Int
     offered: Float
 
-    def evidence(self) -> Evidence:
-        """Everything seen, as the certifier wants it."""
+    def span(self, dim: int) -> Span:
+        """The directions that rows or offered actions have."""
+        return Span.of([*self.plays[1], *self.labels[1], self.offered], dim)
+
+    def evidence(self, span: Span) -> Evidence:
+        """Everything seen, as the certifier wants it, in the span's coordinates."""
         evidence = Evidence()
         task, X, y, std, _ = self._rows(self.labels)
+        X = span.reduce(X)
         if len(y):
             evidence.see(Requests(task, X[:, None, :], np.zeros(len(y), dtype=np.int64), y, std))
         # The sample goes last and fills the evidence's own; unknown rewards add no labels.
         n = len(self.offered)
         unknown, first = np.full(n, np.nan), np.zeros(n, dtype=np.int64)
-        evidence.see(Requests(self.offered_task, self.offered[:, None, :], first, unknown))
+        offered = span.reduce(self.offered)
+        evidence.see(Requests(self.offered_task, offered[:, None, :], first, unknown))
         task, X, y, _, _ = self._rows(self.plays)
-        evidence.learn(Outcomes(task, X, y))
+        evidence.learn(Outcomes(task, span.reduce(X), y))
         return evidence
 
     def _rows(self, pieces: list[list[NDArray[Any]]]) -> list[NDArray[Any]]:

@@ -50,12 +50,13 @@ def _dim(store: Store) -> int | None:
 
 def _logs(store: Store, dim: int) -> None:
     """All blocks at once, as they were handed in: the sample of offered actions is taken over all rows."""
-    batches = store.ledger.rows("SELECT task, features, reward, baseline_reward, time FROM logs ORDER BY seq")
+    batches = store.ledger.rows(
+        "SELECT task, features, reward, baseline, baseline_reward, time FROM logs ORDER BY seq"
+    )
     for batch in _by_call(batches):
-        task, X, y, known = (b"".join(column) for column in zip(*batch, strict=True))
-        store.remember_logs(
-            np.frombuffer(task, dtype=np.int64), _matrix(X, dim), np.frombuffer(y), np.frombuffer(known)
-        )
+        task, X, y, usual, known = (b"".join(column) for column in zip(*batch, strict=True))
+        codes, rewards, rewarded = np.frombuffer(task, dtype=np.int64), np.frombuffer(y), np.frombuffer(known)
+        store.remember_logs(codes, _matrix(X, dim), rewards, _matrix(usual, dim), rewarded)
 
 
 def _by_call(rows: list[tuple[Any, ...]]) -> list[list[tuple[Any, ...]]]:

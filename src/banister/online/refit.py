@@ -16,12 +16,13 @@ def fit(
 
     Randomness follows from the seed and what has been seen, so a store that was opened again fits the same.
     """
-    certifier = settings.certifier()
-    certifier.restore(last.warm)
+    span, certifier = snapshot.span(dim), settings.certifier()
+    seen = dim if span.Q is None else span.Q.shape[1]
+    certifier.restore({k: a for k, a in last.warm.items() if not k.startswith("basis_") or len(a) == seen})
     if last.version and last.certificate.drifted:
         certifier.forget()
     rng = np.random.default_rng([settings.seed, marks.rewards, marks.decisions])
-    new = certifier.certify(snapshot.evidence(), n_tasks, dim, marks.decisions, rng)
+    new = certifier.certify(snapshot.evidence(span), n_tasks, seen, marks.decisions, rng)
     if new.undecided and last.certificate.opened:
         return None
-    return Model(last.version + 1, served(new), certifier.state(), marks)
+    return Model(last.version + 1, served(span.restore(new)), certifier.state(), marks)

@@ -25,7 +25,7 @@ CREATE TABLE drifts (
 );
 CREATE TABLE logs (
     seq INTEGER PRIMARY KEY, time REAL NOT NULL, task BLOB NOT NULL, features BLOB NOT NULL,
-    reward BLOB NOT NULL, baseline_reward BLOB NOT NULL
+    reward BLOB NOT NULL, baseline BLOB NOT NULL, baseline_reward BLOB NOT NULL
 );
 CREATE TABLE models (version INTEGER PRIMARY KEY, time REAL NOT NULL, size INTEGER NOT NULL);
 CREATE TABLE model_parts (

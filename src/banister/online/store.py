@@ -125,17 +125,18 @@ class Store:
         self.drifts += 1
         self.memory.start_anew(task, since)
 
-    def add_logs(self, task: Int, X: Float, y: Float, baseline_reward: Float) -> None:
+    def add_logs(self, task: Int, X: Float, y: Float, baseline: Float, baseline_reward: Float) -> None:
         """Rows of the policy in place, written in blocks that carry one time, within the open transaction."""
-        now = time.time()
+        now, columns = time.time(), (task, X, y, baseline, baseline_reward)
         for start in range(0, len(y), _BLOCK):
             block = slice(start, start + _BLOCK)
             self.ledger.write(
-                "INSERT INTO logs (time, task, features, reward, baseline_reward) VALUES (?, ?, ?, ?, ?)",
-                now, *(np.ascontiguousarray(a[block]).tobytes() for a in (task, X, y, baseline_reward)),
+                "INSERT INTO logs (time, task, features, reward, baseline, baseline_reward) "
+                "VALUES (?, ?, ?, ?, ?, ?)",
+                now, *(np.ascontiguousarray(a[block]).tobytes() for a in columns),
             )  # fmt: skip
 
-    def remember_logs(self, task: Int, X: Float, y: Float, baseline_reward: Float) -> None:
+    def remember_logs(self, task: Int, X: Float, y: Float, baseline: Float, baseline_reward: Float) -> None:
         """Memory follows the ledger: logged rows, a sample of them as offered, known baseline rewards."""
         memory = self.open_memory(X.shape[1])
         none = np.zeros(len(y), dtype=np.int64)
@@ -143,7 +144,7 @@ class Store:
         known = ~np.isnan(baseline_reward)
         if known.any():
             memory.labels.extend(
-                task[known], X[known], baseline_reward[known], np.zeros(known.sum()), none[known]
+                task[known], baseline[known], baseline_reward[known], np.zeros(known.sum()), none[known]
             )
         for i in range(0, len(y), -(-len(y) // SAMPLE)):
             memory.offer(int(task[i]), X[i])

@@ -1,0 +1,46 @@
+"""The stories in `examples/` run in their short form and draw their figures."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "examples"
+
+
+def story(name: str, tmp_path: Path):
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    figure = tmp_path / f"{name}.svg"
+    result = module.main(quick=True, figure=figure)
+    assert figure.stat().st_size > 1000
+    return result
+
+
+@pytest.mark.statistical
+def test_many_shops(tmp_path):
+    found = story("many_shops", tmp_path)
+    assert found.below_floor == 0
+    assert np.mean(found.certified) > 0.5
+    assert sum(found.gain) > 0.5 * sum(found.best)
+    assert found.reasons["fallback:drift"] > 0
+
+
+@pytest.mark.statistical
+def test_new_clinic(tmp_path):
+    shared, alone = story("new_clinic", tmp_path)
+    assert shared[8] > 0.5
+    assert alone[8] == 0.0
+    assert alone[120] > 0.5
+
+
+@pytest.mark.statistical
+def test_catalogue(tmp_path):
+    report, gain = story("catalogue", tmp_path)
+    assert report.certified > 0.5
+    assert np.mean(gain) > 0
+    assert {"inverse propensity", "self-normalised", "doubly robust"} <= {e.method for e in report.uplift}
