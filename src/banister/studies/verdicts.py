@@ -12,6 +12,8 @@ DEPENDS = "depends"
 UNDECIDED = "undecided"
 MISSING = "no data"
 
+ENOUGH = 5  # trials below which a bootstrap interval is too narrow to be believed
+
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
@@ -35,7 +37,7 @@ class Check:
 def above(reading: str, statistic: str, found: list[Estimate], limit: float) -> Check:
     """Holds if every estimate's interval lies above the limit; shows the lowest."""
     worst = min(found, key=lambda e: e.value, default=None)
-    verdict = _decide([(e.low > limit, e.high < limit) for e in found])
+    verdict = _decide(found, [(e.low > limit, e.high < limit) for e in found])
     return Check(
         reading=reading, statistic=statistic, rule=f"above {limit:g}", verdict=verdict, estimate=worst
     )
@@ -44,7 +46,7 @@ def above(reading: str, statistic: str, found: list[Estimate], limit: float) -> 
 def below(reading: str, statistic: str, found: list[Estimate], limit: float) -> Check:
     """Holds if every estimate's interval lies below the limit; shows the highest."""
     worst = max(found, key=lambda e: e.value, default=None)
-    verdict = _decide([(e.high < limit, e.low > limit) for e in found])
+    verdict = _decide(found, [(e.high < limit, e.low > limit) for e in found])
     return Check(
         reading=reading, statistic=statistic, rule=f"below {limit:g}", verdict=verdict, estimate=worst
     )
@@ -58,7 +60,7 @@ def within(reading: str, statistic: str, found: list[Estimate], low: float, high
         reading=reading,
         statistic=statistic,
         rule=f"from {low:g} to {high:g}",
-        verdict=_decide(pairs),
+        verdict=_decide(found, pairs),
         estimate=first,
     )
 
@@ -82,9 +84,11 @@ def listed(*estimates: Estimate | None) -> list[Estimate]:
     return [estimate for estimate in estimates if estimate is not None]
 
 
-def _decide(pairs: list[tuple[bool, bool]]) -> str:
+def _decide(found: list[Estimate], pairs: list[tuple[bool, bool]]) -> str:
+    """`pairs`: whether each estimate's interval says that it holds, and that it fails."""
     if not pairs:
         return MISSING
-    if any(fails for _, fails in pairs):
+    enough = [e.trials >= ENOUGH for e in found]
+    if any(fails and known for (_, fails), known in zip(pairs, enough, strict=True)):
         return FAILS
-    return HOLDS if all(holds for holds, _ in pairs) else UNDECIDED
+    return HOLDS if all(holds for holds, _ in pairs) and all(enough) else UNDECIDED

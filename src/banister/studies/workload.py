@@ -28,7 +28,7 @@ _READINGS: tuple[tuple[Point, str, float], ...] = (
     *((point, name, 0.5) for point in UNIT_TASKS for name in ("paper", "thompson")),
     *((DEFAULT, name, 0.2) for name in ("trace-norm-pooled", "altgdmin-pooled")),
     *((DEFAULT, name, 0.1) for name in ("trace-norm-online", "moments-online")),
-    *((FILM, "trace-norm-online", 0.02), (FILM, "moments-online", 0.2)),
+    *((FILM, "trace-norm-online", 0.05), (FILM, "moments-online", 0.2)),
     *((ZERO_FILLED, name, 0.2) for name in ("certified", "paper", "trace-norm", "moments", "thompson")),
 )
 
