@@ -82,3 +82,15 @@ def test_every_code_has_a_reason_of_its_own():
     assert len(set(checks.REASONS)) == len(checks.REASONS) == checks.RANK + 1
     assert checks.REASONS[checks.OPEN] == "certified"
     assert all(r.startswith("fallback:") for r in checks.REASONS[1:])
+
+
+def test_a_direction_of_ones_own_needs_rows_of_ones_own():
+    # Tasks 0 to 3 share direction 1; task 4 alone has direction 2, which is 10 numbers: 20 rows will do.
+    W = np.array([[1.0, 0.0], [2.0, 0.0], [1.5, 0.01], [-1.0, 0.0], [0.3, 1.0]])
+    counts = np.full(5, 19.0)
+    assert checks.alone(W, counts, np.ones(5), 10).tolist() == [False] * 4 + [True]
+    assert not checks.alone(W, counts + 2, np.ones(5), 10).any()
+    # With a second task on it neither is alone.
+    assert not checks.alone(np.vstack([W, [0.0, 1.2]]), np.full(6, 19.0), np.ones(6), 10)[:4].any()
+    assert checks.alone(np.ones((1, 1)), np.array([19.0]), np.ones(1), 10).tolist() == [True]
+    assert not checks.alone(np.ones((8, 1)), np.full(8, 3.0), np.ones(8), 10).any()

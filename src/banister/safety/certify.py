@@ -220,7 +220,9 @@ class _Fit:
         shut[checks.disagreeing(rms)] = checks.BASELINES
         statistic = checks.misfit(data, correlation, self.residual, variance)
         shut[checks.misfitting(statistic)] = checks.MISFIT
-        shut[checks.few_rows(regime.effective_counts(data), self.rank)] = checks.FEW_ROWS
+        counts = regime.effective_counts(data)
+        shut[checks.alone(self.W, counts, variance, data.dim)] = checks.MISFIT
+        shut[checks.few_rows(counts, self.rank)] = checks.FEW_ROWS
         if regime.left_over(data, correlation, variance):
             shut[:] = checks.RANK
         if not self.solution.converged:

@@ -6,6 +6,7 @@ import numpy as np
 
 from banister.contract import Bool
 from banister.data import Float, TaskData
+from banister.estimators.rank import MOST_FITTED
 from banister.safety.noise import task_sums
 
 OPEN, NO_DATA, REGIME, FEW_ROWS, MISFIT, BASELINES, UNDECIDED, DRIFT, RANK = range(9)
@@ -21,6 +22,7 @@ REASONS = (
     "fallback:rank-too-small",
 )
 
+_ALONE = 0.5
 _MISFIT = 4.0
 _BASELINE_RMS = 1.75
 _FAR_WORSE = 4.0
@@ -30,6 +32,19 @@ _NOTICEABLE = 0.1  # of a label's standard error; less is no reason to single ou
 def few_rows(counts: Float, rank: int) -> Bool:
     """Tasks with too few rows to have coefficients of their own and a residual."""
     return counts < 2 * rank + 1
+
+
+def alone(W: Float, counts: Float, variance: Float, dim: int) -> Bool:
+    """Tasks that have a direction of W (T, k) nearly to themselves, and too few rows to know it alone.
+
+    A task outside the subspace is given a direction of its own, which then fits every row of it. Other tasks
+    seem to confirm that direction by coefficients that are noise, and the standard error believes them.
+    The rule is that of `rank.MOST_FITTED`: no more fitted numbers than half the rows.
+    """
+    weighted = W * np.sqrt(counts / variance)[:, None]
+    share = np.sum(np.linalg.qr(weighted)[0] ** 2, axis=1)
+    found: Bool = (share > _ALONE) & (dim * share > MOST_FITTED * counts)
+    return found
 
 
 def misfit(data: TaskData, correlation: Float, residual: Float, variance: Float) -> Float:
