@@ -311,6 +311,20 @@ def test_the_same_seed_gives_the_same_choices(known):
     assert any(not np.array_equal(a.index, b.index) for a, b in zip(one.choices, other.choices, strict=False))
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_the_unit_of_rewards_does_not_matter(known):
+    def in_cents(outcomes, rng):
+        return Outcomes(outcomes.task, outcomes.features, 1e6 * outcomes.reward)
+
+    plain = Trial(world(baseline_known=known)).play(25)
+    cents = Trial(world(baseline_known=known)).play(
+        25, returned=in_cents, told=lambda r: replace(r, baseline_reward=1e6 * r.baseline_reward)
+    )
+    assert plain.moved.any()
+    np.testing.assert_array_equal(plain.moved, cents.moved)
+    np.testing.assert_array_equal(plain.reasons, cents.reasons)
+
+
 def test_the_given_schedule_is_kept_and_blocks_end_at_its_refits():
     policy = bn.SafeAltGDmin(0.2, schedule=EqualSchedule(16))
     trial = Trial(world(), policy)
