@@ -31,9 +31,7 @@ TASKS, DIM, ACTIONS = 20, 20, 8
 
 def serve(path: str, seed: int) -> None:
     """What the child does until it is killed."""
-    world = np.random.default_rng(0)
-    theta = (np.linalg.qr(world.standard_normal((DIM, 2)))[0] @ world.standard_normal((2, TASKS))).T
-    rng = np.random.default_rng(seed)
+    theta, rng = truth(), np.random.default_rng(seed)
     SafeBandit(refits="manual").decide(
         "warm", np.eye(2), baseline=0
     )  # kernels load once, before the clock runs
@@ -49,6 +47,24 @@ def serve(path: str, seed: int) -> None:
             reward = float(mean[d.action] + 0.1 * rng.standard_normal())
             bandit.reward(d.id, reward)
             say(f"r {d.id} {reward!r}")
+
+
+def truth() -> np.ndarray:
+    rng = np.random.default_rng(0)
+    return (np.linalg.qr(rng.standard_normal((DIM, 2)))[0] @ rng.standard_normal((2, TASKS))).T
+
+
+def compile_once() -> None:
+    """A fit here leaves its compiled kernels on disk; a child that is killed while compiling would not."""
+    theta, rng = truth(), np.random.default_rng(0)
+    bandit = SafeBandit(alpha=0.1, refits="manual", seed=1)
+    for i in range(60 * TASKS):
+        A = rng.standard_normal((ACTIONS, DIM))
+        mean = A @ theta[i % TASKS]
+        d = bandit.decide(f"shop-{i % TASKS}", A, baseline=0, baseline_reward=float(mean[0]))
+        bandit.reward(d.id, float(mean[d.action] + 0.1 * rng.standard_normal()))
+        if i in (30 * TASKS, 50 * TASKS):
+            bandit.refit()
 
 
 def say(line: str) -> None:
@@ -70,6 +86,7 @@ class Tally:
 def main(kills: int = 50, out: Path | None = None, longest: float = 1.0) -> Tally:
     """Kill and look, `kills` times, one store throughout."""
     tally, moments = Tally(), random.Random(0)
+    compile_once()
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "store.banister")
         for number in range(kills):

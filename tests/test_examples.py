@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ FOLDER = Path(__file__).parents[1] / "examples"
 
 def story(name: str, tmp_path: Path):
     spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     figure = tmp_path / f"{name}.svg"
     result = module.main(quick=True, figure=figure)
