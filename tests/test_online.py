@@ -12,7 +12,7 @@ import pytest
 
 from banister import SafeBandit
 from banister.contract import Requests
-from banister.errors import InputError, SettingError, UnknownDecisionError
+from banister.errors import BanisterWarning, InputError, SettingError, UnknownDecisionError
 from banister.online.judge import Judge
 from online_world import World, same, trained
 
@@ -326,3 +326,42 @@ def test_the_judge_of_intervals_gives_no_label():
     _, bandit = trained(400)
     judge = Judge(bandit._engine.model, bandit.settings.constraint)
     assert judge._doubt(0.0, 1.0, 0.0) == (np.inf, 0.0)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 5])
+def test_a_single_task_learns_too(dim):
+    bandit, rng = SafeBandit(refits="inline", seed=0), np.random.default_rng(0)
+    for _ in range(120):
+        A = rng.standard_normal((3, dim))
+        d = bandit.decide("only", A, baseline=0, baseline_reward=float(A[0].sum()))
+        assert d.features.sum() >= A[0].sum() - 0.1 * abs(A[0].sum()) - 1e-9
+        bandit.reward(d.id, float(d.features.sum() + 0.1 * rng.standard_normal()))
+    assert bandit.status()["only"].gate == "open"
+
+
+def test_features_that_are_all_zero_certify_nothing():
+    bandit = SafeBandit(refits="inline", seed=0)
+    for i in range(60):
+        d = bandit.decide(f"t{i % 4}", np.zeros((3, 4)), baseline=1, baseline_reward=0.0)
+        bandit.reward(d.id, 0.0)
+    assert (bandit.version > 0, d.action) == (True, 1)
+
+
+def test_tasks_without_rewards_do_not_disturb_a_fit():
+    world, bandit = trained(400)
+    bandit.decide("silent", np.ones((2, world.dim)), baseline=0)
+    bandit.refit()
+    gates = {t.task: t.gate for t in bandit.status().tasks}
+    assert gates.pop("silent") == "few-rows"
+    assert set(gates.values()) == {"open"}
+
+
+def test_a_refit_that_fails_by_itself_is_a_warning(monkeypatch):
+    world = World()
+    bandit = SafeBandit(refits="inline", seed=0)
+    monkeypatch.setattr("banister.online.refitter.fit", lambda *_: 1 / 0)
+    with pytest.warns(BanisterWarning, match="the last model serves on"):
+        world.play(bandit, 80)
+    assert bandit.status().rewards == 80
+    with pytest.raises(ZeroDivisionError):
+        bandit.refit()

@@ -7,6 +7,8 @@ import numpy as np
 from banister.online.memory import Snapshot
 from banister.online.model import Marks, Model, served
 from banister.online.settings import Settings
+from banister.safety import checks
+from banister.safety.certificate import Certificate
 
 
 def fit(
@@ -21,6 +23,8 @@ def fit(
     certifier.restore({k: a for k, a in last.warm.items() if not k.startswith("basis_") or len(a) == seen})
     if last.version and last.certificate.drifted:
         certifier.forget()
+    if seen == 0:
+        return Model(last.version + 1, Certificate.closed(n_tasks, dim, checks.REGIME), {}, marks)
     rng = np.random.default_rng([settings.seed, marks.rewards, marks.decisions])
     new = certifier.certify(snapshot.evidence(span), n_tasks, seen, marks.decisions, rng)
     if new.undecided and last.certificate.opened:

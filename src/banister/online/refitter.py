@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+import warnings
 
 import numpy as np
 
+from banister.errors import BanisterWarning
 from banister.online.drift import Alarm
 from banister.online.engine import Engine
 from banister.online.model import Model
@@ -21,7 +23,6 @@ class Refitter:
         self._engine, self._lock = engine, lock
         self._fitting = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._failure: BaseException | None = None
         self._attempt = int(engine.store.ledger.meta("attempt") or 0)
 
     def wait(self) -> None:
@@ -33,8 +34,12 @@ class Refitter:
     def refit_if_due(self) -> None:
         """Fit again if rewards have grown enough since the last try."""
         refits = self._engine.settings.refits
-        if refits != "manual" and self._due():
-            self.refit(wait=refits == "inline")
+        if refits == "manual" or not self._due():
+            return
+        if refits == "background":
+            self.refit(wait=False)
+        elif self._fitting.acquire(blocking=False):
+            self._try()
 
     def _due(self) -> bool:
         engine = self._engine
@@ -45,22 +50,22 @@ class Refitter:
         return len(memory.plays) >= schedule.next(self._attempt // tasks) * tasks
 
     def refit(self, *, wait: bool) -> None:
-        """Fit and swap, here or in a thread; a failure in a thread is raised by the next call that waits."""
+        """Fit and swap, here or in a thread."""
         if wait:
             with self._fitting:
-                failure, self._failure = self._failure, None
-                if failure is not None:
-                    raise failure
                 self._fit_and_swap()
         elif self._fitting.acquire(blocking=False):
-            self._thread = threading.Thread(target=self._in_thread, name="banister-refit", daemon=True)
+            self._thread = threading.Thread(target=self._try, name="banister-refit", daemon=True)
             self._thread.start()
 
-    def _in_thread(self) -> None:
+    def _try(self) -> None:
+        """A fit that nobody asked for must not make a call fail whose own work is done."""
         try:
             self._fit_and_swap()
-        except BaseException as failure:
-            self._failure = failure
+        except Exception as failure:
+            warnings.warn(
+                f"A refit failed ({failure!r}); the last model serves on.", BanisterWarning, stacklevel=2
+            )
         finally:
             self._fitting.release()
 

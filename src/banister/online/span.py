@@ -16,6 +16,7 @@ from banister.data import Float
 from banister.safety.certificate import Certificate
 
 _ROUNDING = 1e-9  # of the largest second moment: less is no direction of the data
+_ENOUGH = 5  # rows a dimension before looking whether they span everything
 _UNSEEN = 1e6  # variance of unseen directions, in terms of the mean variance of seen ones
 
 
@@ -27,13 +28,15 @@ class Span:
 
     @classmethod
     def of(cls, parts: Sequence[Float], dim: int) -> Span:
-        """The span of rows in several parts (n_i, d)."""
-        moment = np.zeros((dim, dim))
+        """The span of rows in several parts (n_i, d). Rows enough to span everything need no more looking."""
+        moment, rows = np.zeros((dim, dim)), 0
         for X in parts:
             moment += X.T @ X
-        values, vectors = np.linalg.eigh(moment)
-        seen = values > _ROUNDING * max(float(values[-1]), np.finfo(float).tiny)
-        return cls(None if seen.all() else np.ascontiguousarray(vectors[:, seen]))
+            rows += len(X)
+            if rows >= _ENOUGH * dim and _basis(moment) is None:
+                break
+            rows = 0 if rows >= _ENOUGH * dim else rows
+        return cls(_basis(moment))
 
     def reduce(self, X: Float) -> Float:
         """Rows in the span's coordinates."""
@@ -49,3 +52,9 @@ class Span:
         for t, small in enumerate(certificate.V):
             V[t] = Q @ small @ Q.T + _UNSEEN * float(np.trace(small)) / len(small) * unseen
         return replace(certificate, theta=np.ascontiguousarray(certificate.theta @ Q.T), V=V)
+
+
+def _basis(moment: Float) -> Float | None:
+    values, vectors = np.linalg.eigh(moment)
+    seen = values > _ROUNDING * max(float(values[-1]), np.finfo(float).tiny)
+    return None if seen.all() else np.ascontiguousarray(vectors[:, seen])
