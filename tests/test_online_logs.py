@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from banister import SafeBandit
@@ -186,6 +186,7 @@ def test_a_perfect_model_makes_doubly_robust_exact():
         assert doubly_robust(r, p, hit, r, new).value == pytest.approx(new.mean())
 
 
+@settings(deadline=None)
 @given(st.integers(2, 40), st.integers(0, 1000))
 def test_certain_logging_of_the_same_actions_is_the_plain_mean(n, seed):
     r = np.random.default_rng(seed).standard_normal(n)
