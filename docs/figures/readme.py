@@ -1,6 +1,6 @@
 """The README's figure: regret and violations as the noise grows.
 
-    python docs/figures/readme.py [--seeds 5]
+python docs/figures/readme.py [--seeds 5]
 """
 
 from __future__ import annotations
