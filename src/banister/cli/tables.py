@@ -31,17 +31,16 @@ def policies_table(rows: pl.DataFrame | None, names: tuple[str, ...], trials: in
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     table.add_column("policy", no_wrap=True)
     for _, label in _COLUMNS:
-        table.add_column(label, justify="right")
-    table.add_column("trials", justify="right")
+        table.add_column(label, justify="right", no_wrap=True)
     found = None if rows is None else per_trial(rows)
     for name in names:
         mine = None if found is None else found.filter(pl.col("policy") == name)
         label = f"[{look(name).colour}]●[/] {look(name).label}"
         if mine is None or mine.is_empty():
-            table.add_row(label, *["[dim]…[/]"] * len(_COLUMNS), f"0/{trials}")
+            table.add_row(label, *["[dim]…[/]"] * len(_COLUMNS))
         else:
             cells = [_interval(mine[column].to_numpy()) for column, _ in _COLUMNS]
-            table.add_row(label, *cells, f"{mine.height}/{trials}")
+            table.add_row(label, *cells)
     return table
 
 
@@ -51,7 +50,7 @@ def _interval(values: Any) -> str:
         return "–"
     if low != low or low == high:
         return number(mean)
-    return f"{number(mean)} [dim]±{number((high - low) / 2)}[/]"
+    return f"{number(mean)} [dim]±{number((high - low) / 2, 1)}[/]"
 
 
 def claims_table(judged: list[Judged]) -> Table:

@@ -45,7 +45,7 @@ def share(point: Point, policy: str) -> float:
     plays all trials where it is compared with rivals, fewer where only α or the length of a trial changes.
     """
     if policy == "trace-norm":
-        return 0.05 if point.environment == MOVIELENS else 0.1 if point in _NOISY else 0.2
+        return 0.05 if point.environment == MOVIELENS else 0.1
     if point == ITERATIONS or (point in _NOISY and policy in ("moments", "thompson")):
         return 0.2
     if policy == "certified" and point.environment == SYNTHETIC:
