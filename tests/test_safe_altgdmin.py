@@ -505,3 +505,26 @@ def test_a_baseline_given_as_a_vector():
     trial = Trial(world()).play(25, told=told)
     assert trial.violations == 0
     assert "certified" in trial.reasons
+
+
+class Collinear(bn.Synthetic):
+    """Features that lie in a subspace: twelve of thirty dimensions are ever seen."""
+
+    def reset(self, rng: np.random.Generator) -> None:
+        super().reset(rng)
+        self.seen = np.linalg.qr(rng.standard_normal((self.dim, 12)))[0]
+
+    def _offer(self, out: np.ndarray, task: np.ndarray, rng: np.random.Generator) -> None:
+        super()._offer(out, task, rng)
+        out[...] = out @ self.seen @ self.seen.T
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("known", [True, False])
+def test_collinear_features_do_not_make_rounding_a_certificate(known: bool) -> None:
+    env = Collinear(dim=30, rank=2, tasks=30, actions=8, baseline_rank=4, baseline_known=known)
+    policy = bn.SafeAltGDmin(0.2)
+    result = bn.simulate(env, policy, epochs=3, rounds=25, seed=1)
+    assert result.violations.sum() == 0
+    assert result.certified[-1] > 0.9
+    assert np.linalg.eigvalsh(policy._mode.certificate.V).min() > 0

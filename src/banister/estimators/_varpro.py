@@ -90,7 +90,7 @@ def minimise(
         small = predicted <= tol * state.f / 2
         if actual > 1e-4 * predicted:
             converged = small and actual <= tol * state.f / 2
-            gain = actual / max(predicted, np.finfo(float).tiny)
+            gain = min(actual / max(predicted, np.finfo(float).tiny), 10.0)
             mu *= max(1 / 3, 1 - (2 * gain - 1) ** 3)
             growth, state = 2.0, trial
             state.exact = passes.ridge == 0 and actual <= _NEWTON * history[-1]

@@ -22,6 +22,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 
 from banister.data import Float, Int, TaskData
 
+_ROUNDED = 1e-13
 _CHUNK = 2_000_000  # numbers held at a time
 
 
@@ -82,10 +83,13 @@ class LowRankCovariance:
         return by_task(self._task_variance, X, codes)
 
     def _task_variance(self, X: Float, t: int) -> Float:
-        beta = X @ self.N
+        beta, spread = X @ self.N, self._spread(t)
         a = X - beta @ self.pull[t].T
         inner = np.einsum("mi,ij,mj->m", beta, self.own[t], beta)
-        total: Float = inner + np.einsum("mi,mi->m", a @ self._spread(t), a)
+        outer = np.einsum("mi,mi->m", a @ spread, a)
+        # Where directions are wholly open, rounding of their variance is all that can be said of the others.
+        rounding = _ROUNDED * np.einsum("mi,mi->m", a, a) * np.abs(spread).max()
+        total: Float = np.maximum(inner, 0.0) + np.maximum(outer, rounding)
         return total
 
     def _spread(self, t: int) -> Float:
@@ -173,7 +177,10 @@ def _pinned_inverse(S: Float, B: Float) -> Float:
     level = float(np.trace(flat)) / (r * d)
     level = level if level > 0 else 1.0
     gauge = level * np.kron(np.eye(r), B @ B.T)
-    return _open_inverse(flat + gauge, 1e-10 * level).reshape(r, d, r, d).transpose(0, 2, 1, 3)
+    # S is the information on a change of B, which is orthonormal: 1 says that a direction is wholly unknown.
+    # More openness than that means nothing, and would drown exact knowledge of others in rounding.
+    least = min(1e-6 * level, 1.0)
+    return _open_inverse(flat + gauge, least).reshape(r, d, r, d).transpose(0, 2, 1, 3)
 
 
 def _open_inverse(matrix: Float, least: float) -> Float:

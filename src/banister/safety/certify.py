@@ -32,6 +32,7 @@ from banister.safety.scales import Scales, rescale, scaled_rows
 
 _GRAINS = (1.0, 10.0, 100.0)
 _ROUNDS = 5  # of fitting and rescaling
+_ROUNDED = 1e-13  # of a task's largest variance
 _ROUNDING = 1e-8  # share of the rewards' variance below which residuals say nothing
 _LEAST = 1e-6  # scaled noise variance of a task: exact labels fit to rounding, which is no noise level
 _STABLE = 1.25  # scales that change by less than this factor are left as they are
@@ -149,7 +150,7 @@ class Certifier:
             growth = bootstrap.inflation(
                 fit.data, fit.whitening, fit.B, fit.W, fit.noise.variance, offered, std, z, rng=rng
             )
-        covariance += fit.allowance()
+        covariance += fit.allowance() + _rounding(covariance)
         quantile = student.isf(norm.sf(z), fit.noise.freedom) * growth * np.maximum(rms, 1.0)
         scales = self._scales
         details = {"z": z, "bootstrap": growth, "inflation": scales.inflation, "grain": scales.grain}
@@ -228,6 +229,13 @@ class _Fit:
         if not self.solution.converged:
             shut[:] = checks.UNDECIDED
         return shut, rms
+
+
+def _rounding(covariance: Float) -> Float:
+    """What rounding may have taken from variances, (T, d, d): no knowledge is more exact than that."""
+    largest = np.einsum("tii->ti", covariance).max(axis=1)
+    margin: Float = _ROUNDED * largest[:, None, None] * np.eye(covariance.shape[1])
+    return margin
 
 
 def _task_noise(data: TaskData, residual: Float, rank: int) -> Moderated:
