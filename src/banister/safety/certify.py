@@ -150,7 +150,7 @@ class Certifier:
             growth = bootstrap.inflation(
                 fit.data, fit.whitening, fit.B, fit.W, fit.noise.variance, offered, std, z, rng=rng
             )
-        covariance += fit.allowance() + _rounding(covariance)
+        covariance += fit.allowance()
         quantile = student.isf(norm.sf(z), fit.noise.freedom) * growth * np.maximum(rms, 1.0)
         scales = self._scales
         details = {"z": z, "bootstrap": growth, "inflation": scales.inflation, "grain": scales.grain}
@@ -202,7 +202,9 @@ class _Fit:
     def covariances(self) -> Float:
         """V_t of every task, (T, d, d)."""
         parts = LowRankCovariance.of(self.data, self.whitening.A, self.B, self.W, self.noise.variance)
-        return parts.of_tasks(np.arange(self.data.n_tasks))
+        covariance = parts.of_tasks(np.arange(self.data.n_tasks))
+        covariance += _rounding(covariance)
+        return covariance
 
     def allowance(self) -> Float:
         """Variance of a direction too weak to be seen: (s_t²/n̄)(√d+√T)²/(T d) · ‖x̃‖², (T, d, d)."""
