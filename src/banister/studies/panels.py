@@ -47,7 +47,7 @@ ITERATIONS = Point.of(contraction.ENVIRONMENT)
 
 _SHOWN = {
     "error": ("estimation error", True),
-    "regret": ("cumulative regret", True),
+    "regret": ("regret", True),
     "violations": ("violations", True),
 }
 
@@ -73,7 +73,7 @@ def _trio(ids: str, name: str, label: str, values: tuple[float, ...], *, log_x: 
 def _alpha(identity: str, environment: str, where: str) -> Panel:
     return Panel(
         id=identity,
-        title=f"Cumulative regret against α, {where}",
+        title=f"Regret against α, {where}",
         points=sweep(environment, "alpha", ALPHAS),
         xs=ALPHAS,
         x_label="α, share of the baseline reward that may be risked",
@@ -121,11 +121,11 @@ _LIST = (
     _alpha("1k", MOVIELENS, "MovieLens"),
     _film("1l", "dim", "dimension d", FILM_DIMS, "regret"),
     _film("1m", "dim", "dimension d", FILM_DIMS, "violations"),
-    _film("1n", "tasks", "number of tasks T", FILM_TASKS, "regret"),
-    _film("1o", "tasks", "number of tasks T", FILM_TASKS, "violations"),
+    _film("1n", "tasks", "tasks T", FILM_TASKS, "regret"),
+    _film("1o", "tasks", "tasks T", FILM_TASKS, "violations"),
     Panel(
         id="2",
-        title="Cumulative regret against the number of epochs",
+        title="Regret against the number of epochs",
         kind="epochs",
         points=(LONG,),
         x_label="epochs of 50 rounds",
@@ -154,7 +154,7 @@ _LIST = (
     ),
     Panel(
         id="3e",
-        title="Subspace distance per iteration, and what Theorems T5 and T11 promise",
+        title="Distance per iteration, and what T5, T11 promise",
         kind="iterations",
         points=(ITERATIONS,),
         x_label="iteration of AltGDmin, fresh rows each",

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from banister.errors import DataFileError
@@ -19,6 +20,8 @@ from banister.studies.workload import Workload
 
 if TYPE_CHECKING:
     import polars as pl
+
+_NOTED = 20.0  # seconds between notes of progress in the manifest
 
 
 @dataclass
@@ -60,15 +63,22 @@ class Runner:
     def run(self, jobs: list[Job]) -> Iterator[Job]:
         """Do the jobs; each is yielded once its rows are on disk. The manifest grows a session."""
         record = manifest.resume(self.store, self.header)
-        self.store.write_manifest(record)
-        began, done = datetime.now(UTC), 0
+        earlier, began, told, done = record["sessions"], datetime.now(UTC), monotonic(), 0
+
+        def note() -> None:
+            record["sessions"] = [*earlier, manifest.session(began, done, self.workers)]
+            self.store.write_manifest(record)
+
+        note()
         try:
             for job in run_jobs(jobs, play, self.folder, workers=self.workers):
                 done += 1
+                if monotonic() - told > _NOTED:  # so that a kill leaves the session in the manifest too
+                    told = monotonic()
+                    note()
                 yield job
         finally:
-            record["sessions"].append(manifest.session(began, done, self.workers))
-            self.store.write_manifest(record)
+            note()
 
     def collect(self) -> pl.DataFrame:
         """All rows, in one file and in hand."""
