@@ -251,7 +251,7 @@ def invoke(*words: str) -> str:
 def test_list_shows_panels_and_claims() -> None:
     text = invoke("reproduce", "--list")
     assert all(claim.id in text for claim in CLAIMS)
-    assert "Subspace distance per iteration" in text
+    assert "Distance per iteration" in text
 
 
 def test_dry_run_runs_nothing(tmp_path: Path) -> None:

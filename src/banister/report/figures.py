@@ -61,6 +61,7 @@ def _draw(panel: Panel, table: pl.DataFrame, target: Any, kind: str, *, ink: str
             loc="left",
             x=-0.04 if panel.kind == "bars" else -0.24,
             fontweight="bold",
+            pad=9,
         )
         stamp = {"svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None}, "png": {}}[kind]
         figure.savefig(target, format=kind, dpi=160, transparent=kind == "svg", metadata=stamp)
