@@ -31,8 +31,8 @@ def moderate(variance: Float, freedom: Float) -> Moderated:
 
     Examples:
         >>> out = moderate(np.array([1.0, 1.0, 1.0]), np.array([10.0, 10.0, 10.0]))
-        >>> np.round(out.variance, 2), bool((out.freedom > 1000).all())
-        (array([1., 1., 1.]), True)
+        >>> out.variance, out.freedom
+        (array([1., 1., 1.]), array([30., 30., 30.]))
     """
     used = (freedom >= 1) & (variance > 0)
     if used.sum() < 2:
