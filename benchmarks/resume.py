@@ -23,9 +23,9 @@ from banister.simulation.store import CLOCKS, Store
 
 COMMAND = [
     *(sys.executable, "-c", "from banister.cli import main; main()"),
-    *("reproduce", "--only", "1g,1j", "--policies", "paper,moments", "--jobs", "2"),
+    *("reproduce", "--only", "1g", "--policies", "moments", "--jobs", "2"),
 ]
-TRIALS = 40
+TRIALS = 25
 
 
 def command(folder: Path) -> list[str]:
@@ -44,7 +44,7 @@ def main(kills: int) -> None:
         for k in range(kills):
             began = len(kept)
             process = subprocess.Popen(command(broken), stdout=subprocess.DEVNULL, start_new_session=True)
-            time.sleep(rng.uniform(2.0, 12.0))
+            time.sleep(rng.uniform(2.0, 10.0))
             running = process.poll() is None
             if running:
                 os.killpg(process.pid, signal.SIGKILL)

@@ -87,7 +87,11 @@ def reproduce(
         _tell_plan(screen, runner, missing)
         return
     _start(screen, runner, missing)
-    run_with_bar(screen, runner, missing)
+    try:
+        run_with_bar(screen, runner, missing)
+    except KeyboardInterrupt:
+        screen.print("Interrupted. What was finished is kept; the same command goes on from here.")
+        raise typer.Exit(130) from None
     _finish(screen, runner.folder, runner.collect(), publish)
 
 
