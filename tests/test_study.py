@@ -32,6 +32,7 @@ from banister.studies.verdicts import (
     MISSING,
     UNDECIDED,
     above,
+    aside,
     below,
     never,
     overall,
@@ -203,6 +204,7 @@ def test_readings_that_disagree_make_it_depend() -> None:
     assert overall([holds, fails]) == DEPENDS
     assert overall([holds, missing]) == HOLDS
     assert overall([missing]) == MISSING
+    assert overall([holds, aside(fails)]) == HOLDS
 
 
 def test_every_claim_is_judged_and_none_without_rows_holds() -> None:

@@ -1,7 +1,9 @@
 """The sentences of the paper's results section as claims that rows decide, and ours beyond it.
 
-A claim that turns on something the paper leaves open is checked under each reading. Nothing here is tuned to
-come out: limits are written down before the rows are looked at, and `why` says what lies behind a verdict.
+A claim that turns on something the paper leaves open is checked under each reading. What our certified policy
+makes of a claim on the paper's stands beside it as an aside, which does not count. The limits are round numbers
+chosen with the results of a few earlier trials at hand, not blindly, and were not moved to change a verdict.
+`why` is our explanation; the rows decide the verdict, not the reason.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from banister.studies.panels import (
     at,
     sweep,
 )
-from banister.studies.verdicts import Check, above, below, listed, never, overall, within
+from banister.studies.verdicts import Check, above, aside, below, listed, never, overall, within
 
 RIVALS = ("trace-norm", "moments", "thompson")
 UNSAFE = ("trace-norm", "moments")
@@ -98,7 +100,9 @@ def _lowest_error(e: Evidence) -> list[Check]:
         above(_SAME, words, e.ratios(SWEPT, RIVALS, "paper", "error"), 1.0),
         above("trace norm and AltGDmin both pool all rows (default setting)", words, pooled, 1.0),
         above("the trace norm pools, ours does not (default setting)", words, mixed, 1.0),
-        above("ours certified, which pools", words, e.ratios(SWEPT, RIVALS, "certified", "error"), 1.0),
+        aside(
+            above("ours certified, which pools", words, e.ratios(SWEPT, RIVALS, "certified", "error"), 1.0)
+        ),
     ]
 
 
@@ -149,7 +153,7 @@ def _thompson_higher(e: Evidence) -> list[Check]:
     words = "smallest ratio of Thompson's regret to ours"
     return [
         above("ours as in the paper", words, e.ratios(SWEPT, ("thompson",), "paper", "regret"), 1.0),
-        above("ours certified", words, e.ratios(SWEPT, ("thompson",), "certified", "regret"), 1.0),
+        aside(above("ours certified", words, e.ratios(SWEPT, ("thompson",), "certified", "regret"), 1.0)),
     ]
 
 
@@ -165,25 +169,29 @@ def _thompson_linear(e: Evidence) -> list[Check]:
 
 def _sublinear_rank(e: Evidence) -> list[Check]:
     words = "exponent of r in the regret"
-    return [
+    ours, certified = (
         below(name, words, listed(e.exponent(BY_RANK, RANKS, policy, "regret")), _LINEAR)
         for name, policy in (("ours as in the paper", "paper"), ("ours certified", "certified"))
-    ]
+    )
+    return [ours, aside(certified)]
 
 
 def _sublinear_epochs(e: Evidence) -> list[Check]:
     words = "exponent of the number of epochs in the cumulative regret"
-    return [
+    ours, certified = (
         below(name, words, listed(e.growth(LONG, policy)), _LINEAR)
         for name, policy in (("ours as in the paper", "paper"), ("ours certified", "certified"))
-    ]
+    )
+    return [ours, aside(certified)]
 
 
 def _films_safe(e: Evidence) -> list[Check]:
     return [
         never(_FILLED, _SHARE, e.any_violation(FILMS, "paper", "violations")),
         never(f"{_ZERO} (default setting)", _SHARE, e.any_violation([ZERO_FILLED], "paper", "violations")),
-        never("ours certified, gaps filled", _SHARE, e.any_violation(FILMS, "certified", "violations")),
+        aside(
+            never("ours certified, gaps filled", _SHARE, e.any_violation(FILMS, "certified", "violations"))
+        ),
     ]
 
 
@@ -194,7 +202,9 @@ def _films_lowest(e: Evidence) -> list[Check]:
         above(f"{_FILLED}, {_EPOCHWISE}", words, e.ratios(FILMS, RIVALS, "paper", "regret"), 1.0),
         above(f"{_FILLED}, {_ONLINE} (default setting)", words, online, 1.0),
         above(f"{_ZERO} (default setting)", words, e.ratios([ZERO_FILLED], RIVALS, "paper", "regret"), 1.0),
-        above("ours certified, gaps filled", words, e.ratios(FILMS, RIVALS, "certified", "regret"), 1.0),
+        aside(
+            above("ours certified, gaps filled", words, e.ratios(FILMS, RIVALS, "certified", "regret"), 1.0)
+        ),
     ]
 
 
@@ -205,7 +215,8 @@ def _alpha_trend(e: Evidence) -> list[Check]:
         first, last = at(environment, "alpha", ALPHAS[0]), at(environment, "alpha", ALPHAS[-1])
         for policy, name in (("paper", "as in the paper"), ("certified", "certified")):
             found = listed(e.change(first, last, policy, "regret"))
-            checks.append(below(f"{place}, ours {name}", words, found, 0.99))
+            check = below(f"{place}, ours {name}", words, found, 0.99)
+            checks.append(check if policy == "paper" else aside(check))
     return checks
 
 

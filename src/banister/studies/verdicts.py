@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from banister.studies.evidence import Estimate
 
@@ -25,6 +25,7 @@ class Check:
         verdict: one of the constants above.
         estimate: the number and its interval; None without data.
         rule: when it holds.
+        aside: about another policy than the claim's; shown, but no part of its verdict.
     """
 
     reading: str
@@ -32,6 +33,7 @@ class Check:
     rule: str
     verdict: str
     estimate: Estimate | None = None
+    aside: bool = False
 
 
 def above(reading: str, statistic: str, found: list[Estimate], limit: float) -> Check:
@@ -72,11 +74,16 @@ def never(reading: str, statistic: str, found: Estimate | None) -> Check:
 
 
 def overall(checks: list[Check]) -> str:
-    """One verdict for all readings that have data."""
-    verdicts = {check.verdict for check in checks} - {MISSING}
+    """One verdict for all readings that have data; asides do not count."""
+    verdicts = {check.verdict for check in checks if not check.aside} - {MISSING}
     if not verdicts:
         return MISSING
     return verdicts.pop() if len(verdicts) == 1 else DEPENDS
+
+
+def aside(check: Check) -> Check:
+    """The check as a remark: what another policy, ours certified, makes of a claim on the paper's."""
+    return replace(check, reading=f"aside: {check.reading}", aside=True)
 
 
 def listed(*estimates: Estimate | None) -> list[Estimate]:
