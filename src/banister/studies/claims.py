@@ -1,7 +1,7 @@
 """The sentences of the paper's results section as claims that rows decide, and ours beyond it.
 
 A claim that turns on something the paper leaves open is checked under each reading. What our certified policy
-makes of a claim on the paper's stands beside it as an aside, which does not count. The limits are round numbers
+makes of a claim on the paper's stands beside it as an aside, which does not count. Limits are round numbers
 chosen with the results of a few earlier trials at hand, not blindly, and were not moved to change a verdict.
 `why` is our explanation; the rows decide the verdict, not the reason.
 """
