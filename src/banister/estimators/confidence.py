@@ -64,7 +64,7 @@ class LowRankCovariance:
         means, own = posterior or (W, least_squares_covariance(gram, noise))
         lift = A - (A @ B) @ B.T  # only directions orthogonal to B move the model
         shared = lift @ _pinned_inverse(S, B) @ lift.T
-        pull = np.linalg.solve(A.T, cross @ (own / noise[:, None, None]))
+        pull = np.linalg.inv(A).T @ (cross @ (own / noise[:, None, None]))
         return cls(A @ B, means, own, pull, shared)
 
     def extended(self, data: TaskData, W: Float, own: Float, noise: float) -> LowRankCovariance:
