@@ -20,13 +20,13 @@ import numpy as np
 from banister.estimators._prefetch import prefetch
 
 # Sums may be reordered (that is what vectorises them), but NaN and infinity keep their meaning.
-_jit: Any = numba.njit(
+compiled: Any = numba.njit(
     cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz", "arcp"}, error_model="numpy"
 )
 _AHEAD = 16  # rows fetched ahead of use
 
 
-@_jit
+@compiled
 def _fetch(F, d, i):  # type: ignore[no-untyped-def]
     """Ask for row i + _AHEAD of the flat data."""
     start = min((i + _AHEAD) * d, F.shape[0] - d)
@@ -34,7 +34,7 @@ def _fetch(F, d, i):  # type: ignore[no-untyped-def]
         prefetch(F, p)  # type: ignore[call-arg]
 
 
-@_jit
+@compiled
 def times_matrix(X, lo, hi, Bt, z):  # type: ignore[no-untyped-def]
     """z[k, i - lo] = X[i] · Bt[k] for rows lo..hi; columns of B four at a time."""
     d = X.shape[1]
@@ -70,7 +70,7 @@ def times_matrix(X, lo, hi, Bt, z):  # type: ignore[no-untyped-def]
             z[k, i - lo] = s0
 
 
-@_jit
+@compiled
 def times_vector(X, lo, hi, q, u):  # type: ignore[no-untyped-def]
     """u[i - lo] = X[i] · q for rows lo..hi; so little arithmetic that the processor keeps ahead by itself."""
     d = X.shape[1]
@@ -82,7 +82,7 @@ def times_vector(X, lo, hi, q, u):  # type: ignore[no-untyped-def]
         u[i - lo] = s
 
 
-@_jit
+@compiled
 def transpose_times(X, lo, hi, u, v):  # type: ignore[no-untyped-def]
     """v = Σ_i u[i - lo] X[i] over rows lo..hi."""
     d = X.shape[1]
@@ -103,7 +103,7 @@ def transpose_times(X, lo, hi, u, v):  # type: ignore[no-untyped-def]
         i += 1
 
 
-@_jit
+@compiled
 def dot(a, b):  # type: ignore[no-untyped-def]
     """Σ a_i b_i in double precision; products too, or a float32 Gram matrix would not be positive."""
     s = 0.0
@@ -112,7 +112,7 @@ def dot(a, b):  # type: ignore[no-untyped-def]
     return s
 
 
-@_jit
+@compiled
 def invert_gram(M, ridge, Minv, L):  # type: ignore[no-untyped-def]
     """Minv = (M + ridge I)^-1 by Cholesky, for M ≥ 0 given by its lower triangle.
 
@@ -141,7 +141,7 @@ def invert_gram(M, ridge, Minv, L):  # type: ignore[no-untyped-def]
             Minv[a, col] = s * L[a, a]
 
 
-@_jit
+@compiled
 def _solve_task(z, y, ridge, Minv, w, M, L, h):  # type: ignore[no-untyped-def]
     """w = argmin ‖y − z'w‖² + ridge ‖w‖², and Minv = (z z' + ridge I)^-1.
 
@@ -167,7 +167,7 @@ def _solve_task(z, y, ridge, Minv, w, M, L, h):  # type: ignore[no-untyped-def]
         w[a] += dot(Minv[a], L[0])
 
 
-@_jit
+@compiled
 def _residual(y, z, w, e):  # type: ignore[no-untyped-def]
     """e = y − z'w."""
     e[:] = y
@@ -177,7 +177,7 @@ def _residual(y, z, w, e):  # type: ignore[no-untyped-def]
             e[i] -= wa * za[i]
 
 
-@_jit
+@compiled
 def _longest(offsets, first, last):  # type: ignore[no-untyped-def]
     most = 0
     for t in range(first, last):
@@ -185,7 +185,7 @@ def _longest(offsets, first, last):  # type: ignore[no-untyped-def]
     return most
 
 
-@_jit
+@compiled
 def value_and_gradient(X, y, offsets, weight, ridge, Bt, first, last, W, Z, Minv, V, grad):  # type: ignore[no-untyped-def]
     """One pass for tasks first..last at `B`: least squares per task, value, and gradient in `B`.
 
@@ -212,7 +212,7 @@ def value_and_gradient(X, y, offsets, weight, ridge, Bt, first, last, W, Z, Minv
     return value
 
 
-@_jit
+@compiled
 def hessian_product(X, offsets, weight, Dt, exact, first, last, W, Z, Minv, V, out):  # type: ignore[no-untyped-def]
     """Add the Hessian of f/2 applied to D, tasks first..last, into `out` (r, d).
 
@@ -246,14 +246,14 @@ def hessian_product(X, offsets, weight, Dt, exact, first, last, W, Z, Minv, V, o
                 out[a, j] += along * v[j] - against * V[t, j]
 
 
-@_jit
+@compiled
 def correlations(X, y, offsets, first, last, H):  # type: ignore[no-untyped-def]
     """H[t] = X_t' y_t for tasks first..last, shape (T, d)."""
     for t in range(first, last):
         transpose_times(X, offsets[t], offsets[t + 1], y[offsets[t] : offsets[t + 1]], H[t])
 
 
-@_jit
+@compiled
 def moments(X, y, offsets, Bt, first, last, gram, cross, W, rss):  # type: ignore[no-untyped-def]
     """Small statistics of tasks first..last within the span of B, Z_t = X_t B.
 
@@ -275,7 +275,7 @@ def moments(X, y, offsets, Bt, first, last, gram, cross, W, rss):  # type: ignor
         rss[t] = dot(e, e)
 
 
-@_jit
+@compiled
 def posteriors(gram, gap, root, noise, mean, W, P):  # type: ignore[no-untyped-def]
     """Normal posteriors of w_t ~ N(mean, F F') given tasks' moments, F = `root`; no inverse of F F' is taken.
 
@@ -301,7 +301,7 @@ def posteriors(gram, gap, root, noise, mean, W, P):  # type: ignore[no-untyped-d
             W[t, a] = mean[a] + dot(P[t, a], gap[t]) / noise
 
 
-@_jit
+@compiled
 def _product(A, B, out):  # type: ignore[no-untyped-def]
     """out = A B for small square matrices."""
     r = A.shape[0]

@@ -11,25 +11,12 @@ Every kernel has a plain numpy twin in the tests.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numba
 import numpy as np
 
-_jit: Any = numba.njit(
-    cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz", "arcp"}, error_model="numpy"
-)
+from banister.estimators._kernels import compiled, dot
 
 
-@_jit
-def _dot(a, b):  # type: ignore[no-untyped-def]
-    s = 0.0
-    for j in range(a.shape[0]):
-        s += a[j] * b[j]
-    return s
-
-
-@_jit
+@compiled
 def _transpose_times(S, x, w):  # type: ignore[no-untyped-def]
     """w = S'x; four rows at a time, so that w is read and written a quarter as often."""
     d = x.shape[0]
@@ -48,7 +35,7 @@ def _transpose_times(S, x, w):  # type: ignore[no-untyped-def]
         i += 1
 
 
-@_jit
+@compiled
 def absorb(task, X, y, root, theta, log_det, trace, energy, rows):  # type: ignore[no-untyped-def]
     """Take in rows one after the other.
 
@@ -63,15 +50,15 @@ def absorb(task, X, y, root, theta, log_det, trace, energy, rows):  # type: igno
         t, x = task[n], X[n]
         S, estimate = root[t], theta[t]
         _transpose_times(S, x, w)
-        s = _dot(w, w)
+        s = dot(w, w)
         q = np.sqrt(1.0 + s)
         shrink = 1.0 / (q * (q + 1.0))
-        error = y[n] - _dot(x, estimate)
+        error = y[n] - dot(x, estimate)
         gain = error / (1.0 + s)
         length = 0.0
         for i in range(d):
             row = S[i]
-            u = _dot(row, w)  # (V⁻¹x)_i
+            u = dot(row, w)  # (V⁻¹x)_i
             length += u * u
             estimate[i] += gain * u
             c = shrink * u
@@ -83,7 +70,7 @@ def absorb(task, X, y, root, theta, log_det, trace, energy, rows):  # type: igno
         rows[t] += 1
 
 
-@_jit
+@compiled
 def sample(task, root, theta, radius, normal, out):  # type: ignore[no-untyped-def]
     """out[n] = θ̂_t + radius_t S_t normal[n]: a draw from N(θ̂_t, radius_t² V_t⁻¹) for each row, (m, d)."""
     d = theta.shape[1]
@@ -91,16 +78,16 @@ def sample(task, root, theta, radius, normal, out):  # type: ignore[no-untyped-d
         t = task[n]
         S = root[t]
         for i in range(d):
-            out[n, i] = theta[t, i] + radius[t] * _dot(S[i], normal[n])
+            out[n, i] = theta[t, i] + radius[t] * dot(S[i], normal[n])
 
 
-@_jit
+@compiled
 def _differs(x, factor, b, v):  # type: ignore[no-untyped-def]
     for j in range(x.shape[0]):
         v[j] = x[j] - factor * b[j]
 
 
-@_jit
+@compiled
 def choose(  # type: ignore[no-untyped-def]
     task, actions, baseline, floor, factors, shut, root, theta, radius, prefer, optimism, chosen, bound
 ):
@@ -126,18 +113,18 @@ def choose(  # type: ignore[no-untyped-def]
         known = not np.isnan(floor[n])
         for k in range(n_actions):
             x = actions[n, k]
-            score, mean = _dot(x, prefer[n]), _dot(x, theta[t])
+            score, mean = dot(x, prefer[n]), dot(x, theta[t])
             # The width costs d²: only actions that could be safe, and could be preferred, are worth it.
             if (known and mean < floor[n]) or (optimism == 0.0 and score <= best):
                 continue
             _transpose_times(root[t], x, w)
-            width = radius[t] * np.sqrt(_dot(w, w))
+            width = radius[t] * np.sqrt(dot(w, w))
             safe = known and mean - width >= floor[n]
             if not known:
                 for f in range(factors.shape[0]):
                     _differs(x, factors[f], baseline[n], v)
                     _transpose_times(root[t], v, w)
-                    safe = safe or _dot(v, theta[t]) >= radius[t] * np.sqrt(_dot(w, w))
+                    safe = safe or dot(v, theta[t]) >= radius[t] * np.sqrt(dot(w, w))
             if safe and score + optimism * width > best:
                 best = score + optimism * width
                 chosen[n], bound[n] = k, mean - width

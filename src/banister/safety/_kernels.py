@@ -6,29 +6,15 @@ taken from the highest estimate downwards and the first whose bound clears the f
 
 from __future__ import annotations
 
-from typing import Any
-
-import numba
 import numpy as np
 
+from banister.estimators._kernels import compiled, dot
 from banister.safety.checks import BASELINES, DRIFT, OPEN, REASONS
-
-_jit: Any = numba.njit(
-    cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz", "arcp"}, error_model="numpy"
-)
 
 NOT_CLEARED = len(REASONS)  # after the codes of `checks`: the gate is open, but no bound clears the floor
 
 
-@_jit
-def _dot(a, b):  # type: ignore[no-untyped-def]
-    s = 0.0
-    for j in range(a.shape[0]):
-        s += a[j] * b[j]
-    return s
-
-
-@_jit
+@compiled
 def _two_products(V, a, b, va, vb):  # type: ignore[no-untyped-def]
     """va = V a and vb = V b for a symmetric V, reading V once."""
     d = V.shape[0]
@@ -41,13 +27,13 @@ def _two_products(V, a, b, va, vb):  # type: ignore[no-untyped-def]
         va[i], vb[i] = s, t
 
 
-@_jit
+@compiled
 def _product(V, a, va):  # type: ignore[no-untyped-def]
     for i in range(V.shape[0]):
-        va[i] = _dot(V[i], a)
+        va[i] = dot(V[i], a)
 
 
-@_jit
+@compiled
 def _best_untried(mean, tried):  # type: ignore[no-untyped-def]
     best = -1
     for k in range(mean.shape[0]):
@@ -56,12 +42,12 @@ def _best_untried(mean, tried):  # type: ignore[no-untyped-def]
     return best
 
 
-@_jit
+@compiled
 def _floor(reward, alpha, literal):  # type: ignore[no-untyped-def]
     return reward - alpha * (reward if literal else abs(reward))
 
 
-@_jit
+@compiled
 def _difference_bound(mean, mean_b, variance, cross, var_b, alpha, literal, z):  # type: ignore[no-untyped-def]
     """The best lower bound on (x − (1∓α) x_b)'θ; one that is not negative certifies x without r_b."""
     best = -np.inf
@@ -74,7 +60,7 @@ def _difference_bound(mean, mean_b, variance, cross, var_b, alpha, literal, z): 
     return best
 
 
-@_jit
+@compiled
 def judge(  # type: ignore[no-untyped-def]
     task, actions, baseline, index, reward, error, slack, literal, alpha, theta, V, z, shut, surprises,
     chosen, bound, floor, code,
@@ -105,11 +91,11 @@ def judge(  # type: ignore[no-untyped-def]
             continue
         xb = baseline[i]
         for k in range(n_actions):
-            mean[k], tried[k] = _dot(actions[i, k], theta[t]), False
+            mean[k], tried[k] = dot(actions[i, k], theta[t]), False
         guess = _best_untried(mean, tried)
         _two_products(V[t], xb, actions[i, guess], vb, vx)
-        guess_variance = _dot(vx, actions[i, guess])
-        mean_b, var_b = _dot(xb, theta[t]), max(_dot(xb, vb), 0.0)
+        guess_variance = dot(vx, actions[i, guess])
+        mean_b, var_b = dot(xb, theta[t]), max(dot(xb, vb), 0.0)
         gain = shift = 0.0
         if known:
             total = var_b + error[i] * error[i]
@@ -125,7 +111,7 @@ def judge(  # type: ignore[no-untyped-def]
             shift = gain * surprise
         # Knowing x_b'θ = r_b moves every estimate that is correlated with it, and narrows it.
         for k in range(n_actions):
-            cross[k] = _dot(actions[i, k], vb)
+            cross[k] = dot(actions[i, k], vb)
             mean[k] += cross[k] * shift
         mean_b += var_b * shift
         narrow = 1.0 - var_b * gain
@@ -141,7 +127,7 @@ def judge(  # type: ignore[no-untyped-def]
                 variance = guess_variance
             else:
                 _product(V[t], actions[i, k], vx)
-                variance = _dot(vx, actions[i, k])
+                variance = dot(vx, actions[i, k])
             variance -= cross[k] * cross[k] * gain
             if known:
                 lower = mean[k] - z[t] * np.sqrt(max(variance, 0.0))
