@@ -17,11 +17,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from banister.contract import Choices, Environment, Outcomes, Policy, Requests
+from banister.contract import Choices, Environment, Policy, Requests
 from banister.data import Float
 from banister.policies.conservative_thompson import ConservativeThompson
 from banister.policies.safe_altgdmin import SafeAltGDmin
 from banister.simulation.trial import simulate
+from banister.simulation.wrappers import Timed
 from banister.studies.plan_setting import PlanSetting
 
 SHARED, ALONE, FEWER, RIVAL = "shared", "alone", "fewer tasks", "conservative Thompson, alone"
@@ -131,36 +132,22 @@ class Spread:
         return {name: value if np.isfinite(value) else None for name, value in numbers.items()}
 
 
-class _Watched:
+class _Watched(Timed):
     """A policy whose certified steps off the baseline are counted by round.
 
     A certificate also allows the baseline itself, where nothing better clears the floor; that is no step.
     """
 
     def __init__(self, policy: Policy, rounds: int) -> None:
-        self.policy = policy
+        super().__init__(policy)
         self.asked, self.left = np.zeros(rounds), np.zeros(rounds)
 
-    @property
-    def block(self) -> int | None:
-        return self.policy.block
-
-    @property
-    def theta(self) -> Float | None:
-        return self.policy.theta
-
     def decide(self, requests: Requests) -> Choices:
-        choices = self.policy.decide(requests)
+        choices = super().decide(requests)
         np.add.at(self.asked, requests.round, 1.0)
         left = choices.certified & (choices.index != requests.baseline_index())
         np.add.at(self.left, requests.round, left)
         return choices
-
-    def learn(self, outcomes: Outcomes) -> None:
-        self.policy.learn(outcomes)
-
-    def end_epoch(self) -> None:
-        self.policy.end_epoch()
 
     def reset(self, n_tasks: int, rng: np.random.Generator) -> None:
         self.policy.reset(n_tasks, rng)
