@@ -197,15 +197,16 @@ def test_products_are_those_of_the_rows(counts, d, seed):
     assert loss.squared_residual(theta, product) == pytest.approx(rss, rel=1e-9, abs=1e-9)
 
 
-@given(st.integers(1, 8), st.integers(1, 8), st.floats(0, 3), st.integers(0, 99))
-@settings(max_examples=40, deadline=None)
-def test_shrink_is_the_svds(m, n, tau, seed):
+@given(st.integers(1, 8), st.integers(1, 8), st.floats(0, 3), st.integers(0, 99), st.sampled_from([0, 8]))
+@settings(max_examples=60, deadline=None)
+def test_shrink_is_the_svds(m, n, tau, seed, likely):
     Z = np.random.default_rng(seed).standard_normal((m, n))
     U, s, Vt = np.linalg.svd(Z, full_matrices=False)
     low = np.maximum(s - tau, 0)
-    got, nuclear = shrink(Z, tau)
+    got, nuclear, left = shrink(Z, tau, likely=likely)
     np.testing.assert_allclose(got, (U * low) @ Vt, atol=1e-9)
     assert nuclear == pytest.approx(low.sum(), abs=1e-9)
+    assert left == np.count_nonzero(low)
     assert top_singular_value(Z) == pytest.approx(s[0])
 
 

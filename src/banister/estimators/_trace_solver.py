@@ -20,6 +20,7 @@ _CHECK_EVERY = 5
 _RELAX = 0.7  # after a restart the step may grow again
 _STRIDE = 3.0
 _ROUGH = 1e-2
+_MANY = 0.2
 _EXACT_BELOW = 1e-5  # squaring the matrix loses thresholds this far below its norm
 
 
@@ -43,26 +44,32 @@ def top_singular_value(Z: Float) -> float:
     return float(np.sqrt(max(0.0, top[0])))
 
 
-def shrink(Z: Float, tau: float) -> tuple[Float, float]:
-    """Singular values of `Z` lowered by `tau` (none below 0), and the nuclear norm of the result.
+def shrink(Z: Float, tau: float, *, likely: int = 0) -> tuple[Float, float, int]:
+    """Singular values of `Z` lowered by `tau` (none below 0), their sum, and how many are left.
 
     Only the singular values above `tau` are needed, so it takes those eigenpairs of the smaller of `Z Z'`
     and `Z'Z`, six times faster than a whole SVD at 100 by 100. Thresholds too small for that take the SVD.
+    Where many are `likely` to be left, all eigenpairs at once are cheaper.
 
     Examples:
-        >>> shrink(np.diag([3.0, 1.0]), 2.0)[1]
-        1.0
+        >>> shrink(np.diag([3.0, 1.0]), 2.0)[1:]
+        (1.0, 1)
     """
     if tau <= _EXACT_BELOW * np.linalg.norm(Z):
         U, s, Vt = np.linalg.svd(Z, full_matrices=False)
         s = np.maximum(s - tau, 0.0)
-        return (U * s) @ Vt, float(s.sum())
+        return (U * s) @ Vt, float(s.sum()), int(np.count_nonzero(s))
     wide = Z.shape[0] <= Z.shape[1]
     K = Z @ Z.T if wide else Z.T @ Z
-    squares, U = sla.eigh(K, subset_by_value=(tau * tau, np.inf), driver="evr", check_finite=False)
+    if likely > _MANY * len(K):
+        squares, U = sla.eigh(K, driver="evd", check_finite=False)
+        kept = squares > tau * tau
+        squares, U = squares[kept], U[:, kept]
+    else:
+        squares, U = sla.eigh(K, subset_by_value=(tau * tau, np.inf), driver="evr", check_finite=False)
     s = np.sqrt(squares)
     keep = (U * (1.0 - tau / s)) @ U.T
-    return (keep @ Z if wide else Z @ keep), float(np.sum(s - tau))
+    return (keep @ Z if wide else Z @ keep), float(np.sum(s - tau)), len(s)
 
 
 def largest_penalty(loss: QuadraticLoss) -> float:
@@ -105,14 +112,14 @@ def solve(loss: QuadraticLoss, lam: float, start: Float, *, tol: float, max_iter
     objective, gap = duality_gap(loss, lam, theta, product, _nuclear(theta))
     history = [objective]
     old, old_product, t, L = theta, product, 1.0, _curvature(loss, product - loss.h)
-    n_iter = 0
+    n_iter, rank = 0, 0
     while gap > tol * objective and n_iter < max_iter:
         n_iter += 1
         t_next = (1.0 + np.sqrt(1.0 + 4.0 * t * t)) / 2.0
         beta = (t - 1.0) / t_next
         point = theta + beta * (theta - old)
         point_product = product + beta * (product - old_product)
-        new, new_product, nuclear, L = _step(loss, lam, point, point_product, L)
+        new, new_product, nuclear, rank, L = _step(loss, lam, point, point_product, L, rank)
         restart = float(np.vdot(point - new, new - theta)) > 0.0
         t, L = (1.0, _RELAX * L) if restart else (t_next, L)
         old, old_product, theta, product = theta, product, new, new_product
@@ -125,19 +132,19 @@ def solve(loss: QuadraticLoss, lam: float, start: Float, *, tol: float, max_iter
 
 
 def _step(
-    loss: QuadraticLoss, lam: float, point: Float, product: Float, L: float
-) -> tuple[Float, Float, float, float]:
-    """One proximal step from `point` with the first `L` that bounds the curvature along it."""
+    loss: QuadraticLoss, lam: float, point: Float, product: Float, L: float, rank: int
+) -> tuple[Float, Float, float, int, float]:
+    """One proximal step from `point`, of about this rank, with the first `L` that bounds its curvature."""
     gradient = (product - loss.h) / loss.n_rows
     bound = float(loss.traces.max()) / loss.n_rows  # no direction is steeper
     while True:
-        new, nuclear = shrink(point - gradient / L, lam / L)
+        new, nuclear, rank = shrink(point - gradient / L, lam / L, likely=rank)
         new_product = loss.apply(new)
         step = new - point
         length = float(np.vdot(step, step))
         bend = float(np.vdot(step, new_product - product)) / loss.n_rows
         if bend <= L * length or bound <= L:
-            return new, new_product, nuclear, L
+            return new, new_product, nuclear, rank, L
         L = min(bound, max(1.1 * L, 1.05 * bend / length))
 
 

@@ -23,7 +23,7 @@ from banister.estimators.moments import subspace_coefficients
 
 _PATH = np.logspace(0, -5, 26)[1:]  # five penalties a decade
 _PATH_TOL = 1e-3
-_PATIENCE = 3
+_PATIENCE = 2
 _WORTH = 1e-3  # ever smaller penalties cost ever more time; a thousandth of the error is not worth it
 _INTERPOLATES = 1e-2
 _RATE_STEPS = 15
