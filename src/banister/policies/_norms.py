@@ -73,9 +73,10 @@ class NormGuess:
     def _see_baselines(self, requests: Requests, task: Int) -> None:
         """A baseline met twice counts once: a fixed catalogue teaches little, and the guess stays high."""
         rows = np.flatnonzero(~np.isnan(requests.baseline_reward) & (self._count[task] < _ENOUGH))
-        sums = requests.baseline_features()[rows].sum(axis=1)
-        for row, key in zip(rows, zip(task[rows].tolist(), sums.tolist(), strict=True), strict=True):
-            if key not in self._seen:
-                self._seen.add(key)
-                self._count[key[0]] += 1
-                self._squares[key[0]] += requests.baseline_reward[row] ** 2
+        keys = zip(task[rows].tolist(), requests.baseline_features()[rows].sum(axis=1).tolist(), strict=True)
+        new = {key: row for row, key in zip(rows.tolist(), keys, strict=True) if key not in self._seen}
+        self._seen.update(new)
+        first = np.fromiter(new.values(), dtype=np.int64, count=len(new))
+        self._count += np.bincount(task[first], minlength=self.n_tasks)
+        squares = requests.baseline_reward[first] ** 2
+        self._squares += np.bincount(task[first], weights=squares, minlength=self.n_tasks)
