@@ -90,7 +90,7 @@ class Passes:
         self.count += 1
         parts = np.zeros((len(self._ranges), self.rank, self.data.dim))
         results = in_threads(self.threads, lambda i: work(*self._ranges[i], parts[i]), len(self._ranges))
-        return results, parts.sum(axis=0)
+        return results, parts.sum(axis=0) if len(parts) > 1 else parts[0]
 
 
 def correlations(data: TaskData, y: Float | None = None, *, threads: int | None = None) -> Float:

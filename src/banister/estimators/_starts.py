@@ -93,7 +93,7 @@ def explains(passes: Passes, whitening: Whitening, solution: Solution) -> bool:
     left = whitening.A.T @ (passes.residual_correlations.T * np.sqrt(passes.weights / (counts * noise)))
     W = passes.W * np.sqrt(counts * passes.weights / noise)[:, None]
     weakest = float(np.linalg.eigvalsh(W.T @ W)[0]) * (1 - gamma) ** 3
-    return bool(weakest >= _CLEAR * edge**2 and _top_value(left) <= _NOTHING * edge)
+    return bool(weakest >= _CLEAR * edge**2 and top_value(left) <= _NOTHING * edge)
 
 
 def candidates(passes: Passes, whitening: Whitening, warm: Float | None) -> list[Float]:
@@ -136,7 +136,7 @@ def _random(shape: tuple[int, ...], rng: np.random.Generator, count: int = 3) ->
     return [np.linalg.qr(rng.standard_normal(shape))[0] for _ in range(count)]
 
 
-def _top_value(matrix: Float) -> float:
+def top_value(matrix: Float) -> float:
     """The largest singular value."""
     d, T = matrix.shape
     gram = matrix @ matrix.T if d <= T else matrix.T @ matrix
@@ -145,8 +145,9 @@ def _top_value(matrix: Float) -> float:
 
 
 def top_left(matrix: Float, rank: int) -> Float:
-    """The top `rank` left singular vectors, through the smaller Gram matrix where the other side is long."""
+    """The top `rank` left singular vectors, through the smaller Gram matrix."""
     d, T = matrix.shape
     if d <= T:
         return np.ascontiguousarray(eigh(matrix @ matrix.T, subset_by_index=(d - rank, d - 1))[1][:, ::-1])
-    return np.linalg.svd(matrix, full_matrices=False)[0][:, :rank]
+    right = eigh(matrix.T @ matrix, subset_by_index=(T - rank, T - 1))[1][:, ::-1]
+    return np.linalg.qr(matrix @ right)[0]

@@ -150,7 +150,7 @@ def _step(point: _Point, mu: float, tol: float) -> tuple[Float, float]:
         point.exact = False
         D, residual = _pcg(damped, -point.g, precondition, tol)
     hessian_D = -point.g - residual - mu * D @ point.S
-    return D, float(-np.sum(point.g * D) - 0.5 * np.sum(D * hessian_D))
+    return D, float(-np.vdot(point.g, D) - 0.5 * np.vdot(D, hessian_D))
 
 
 def _pcg(
@@ -159,27 +159,29 @@ def _pcg(
     """Preconditioned conjugate gradients for matrices; the solution and its residual."""
     x, residual = np.zeros_like(b), b.copy()
     z = precondition(residual)
-    direction, rz = z, float(np.sum(residual * z))
+    direction, rz = z, float(np.vdot(residual, z))
     target = tol**2 * rz
     for _ in range(_INNER):
         if rz <= target or rz <= 0.0:
             break
         product = apply(direction)
-        curvature = float(np.sum(direction * product))
+        curvature = float(np.vdot(direction, product))
         if curvature <= 0.0:
             break
         step = rz / curvature
-        x, residual = x + step * direction, residual - step * product
+        x += step * direction
+        residual -= step * product
         z = precondition(residual)
-        rz, old = float(np.sum(residual * z)), rz
+        rz, old = float(np.vdot(residual, z)), rz
         direction = z + (rz / old) * direction
     return x, residual
 
 
 def _retract(B: Float, D: Float) -> Float:
     """The orthonormal factor of B + D nearest to it (polar decomposition)."""
-    U, _, Vt = np.linalg.svd(B + D, full_matrices=False)
-    nearest: Float = U @ Vt
+    moved = B + D
+    values, vectors = np.linalg.eigh(moved.T @ moved)  # at least 1, since D is orthogonal to B
+    nearest: Float = moved @ (vectors / np.sqrt(values)) @ vectors.T
     return nearest
 
 
