@@ -161,6 +161,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--runs-per-family", type=int, default=40)
+    parser.add_argument("--first", type=int, default=0, help="number of the first run; others are new cells")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--families", default=",".join(f.replace(",", ";") for f in FAMILIES))
     parser.add_argument("--out", type=Path, default=Path("bench-certificate.json"))
@@ -169,7 +170,7 @@ def main() -> None:
     unknown = set(names) - set(FAMILIES)
     if unknown:
         sys.exit(f"unknown families {sorted(unknown)}; there are: {'; '.join(FAMILIES)}")
-    jobs = [(f, n) for n in range(options.runs_per_family) for f in names]
+    jobs = [(f, n) for n in range(options.first, options.first + options.runs_per_family) for f in names]
     work = Parallel(n_jobs=options.jobs, return_as="generator_unordered")(delayed(run)(*j) for j in jobs)
     rows = list(track(work, description="runs", total=len(jobs)))
     rows.sort(key=lambda r: (names.index(r["family"]), r["number"]))

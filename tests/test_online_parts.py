@@ -106,12 +106,12 @@ def test_what_leaves_the_span_is_never_certain():
 
 
 def test_rows_needed_by_hand():
-    """Estimate 2 above a floor of 0.9: z·se = 2.2 must shrink to 1.1, so four times the rows."""
+    """Estimate 2 above a floor of 0.9: z·se just below 2.2 must shrink to 1.1, so four times the rows."""
     _, bandit = trained(400)
     model, constraint = bandit._engine.model, bandit.settings.constraint
     c = model.certificate
     x = c.theta[0] * 2.0 / float(c.theta[0] @ c.theta[0])  # its estimate is 2
-    c.V[0] = np.eye(8) * (2.2 / c.z[0]) ** 2 / float(x @ x)
+    c.V[0] = np.eye(8) * (2.199 / c.z[0]) ** 2 / float(x @ x)
     sets, baseline = [x[None]], np.zeros((1, 8))
     assert rows_needed(model, constraint, 0, 10, sets, baseline, np.array([1.0])) == 30
     assert rows_needed(model, constraint, 99, 10, sets, baseline, np.array([1.0])) is None

@@ -10,7 +10,7 @@ import pytest
 from banister.errors import ConvergenceWarning
 from banister.estimators._varpro import Whitening
 from banister.estimators.altgdmin import AltGDmin
-from banister.estimators.rank import noise_variance, scan_ranks, weakest_snr, whiten_basis
+from banister.estimators.rank import direction_snrs, noise_variance, scan_ranks, whiten_basis
 from problems import fifth_best, problem
 
 
@@ -66,7 +66,7 @@ def test_auto_without_signal_uses_one_direction_and_says_so():
 
 def test_too_few_rows_to_tell():
     data, _ = problem(n=2, noise=0.01)
-    assert weakest_snr(data, np.ones((15, 1)), np.ones(15)) == 0.0
+    assert direction_snrs(data, np.ones((15, 1)), np.ones(15))[1] == [0.0]
 
 
 def test_noise_variance_counts_degrees_of_freedom():

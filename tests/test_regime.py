@@ -59,6 +59,32 @@ def test_starts_from_an_earlier_fit_find_the_same():
     assert rank == max(again.fits)
 
 
+def test_many_equal_directions_are_found_at_once():
+    # From below, each of six equal directions has five times its own energy around it, as noise.
+    data, _ = problem(d=40, T=40, r=6, n=30, noise=0.001, seed=8)
+    search = search_of(data, noise=0.001)
+    assert search.run() == 6
+    assert set(search.fits) == {6}
+    assert search.strong(6)
+
+
+def test_exact_labels_that_are_met_stand_in_for_the_next_rank():
+    # 200 rows or so in effect: 76 numbers at rank 2 can be judged, 111 at rank 3 are more than half of them.
+    data, _ = problem(d=20, T=20, r=2, n=10, noise=0.0, seed=9)
+    assert not search_of(data, noise=0.01)._fits(3)
+    assert search_of(data, noise=0.01).run() is None
+    exact = search_of(data, noise=0.01)
+    exact.exact = True
+    assert exact.run() == 2
+
+
+def test_labels_that_are_not_met_decide_nothing():
+    data, _ = problem(d=20, T=20, r=2, n=10, noise=0.05, seed=9)
+    search = search_of(data, noise=0.01)
+    search.exact = True
+    assert search.run() is None
+
+
 def test_effective_rows_by_hand():
     # Equal rows count in full; beside a row ten times as long (a hundred in energy) the others hardly count.
     data = TaskData.from_codes(

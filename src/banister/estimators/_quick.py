@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from banister.data import Float
@@ -10,6 +12,7 @@ from banister.estimators._starts import candidates, from_raw, ranked
 from banister.estimators._varpro import Solution, Whitening, minimise
 
 _TASTE = 60  # passes after which a start that has not converged must wait for the others
+_NEARLY = 1 + 1e-4  # the last step lowered the objective by less
 
 
 def solve_quick(
@@ -27,13 +30,14 @@ def solve_quick(
     in thirty, so no start is followed to the bitter end before the others have been tried.
     """
     tastes: list[Solution] = []
+    taste = partial(_taste, passes, whitening, tol)
     if warm is not None:
-        tastes.append(minimise(passes, whitening, from_raw(whitening, warm), tol=tol, max_passes=_TASTE))
+        tastes.append(taste(from_raw(whitening, warm)))
     if not tastes or not tastes[0].converged:
         for B in ranked(passes, whitening, candidates(passes, whitening, None)):
             if passes.count >= budget:
                 break
-            tastes.append(minimise(passes, whitening, B, tol=tol, max_passes=_TASTE))
+            tastes.append(taste(B))
             if tastes[-1].converged and tastes[-1].objective <= min(s.objective for s in tastes):
                 return tastes[-1]
     best = tastes[int(np.argmin([s.objective for s in tastes]))]
@@ -41,3 +45,11 @@ def solve_quick(
         return best
     left = budget - passes.count
     return minimise(passes, whitening, from_raw(whitening, best.B), tol=tol, max_passes=left)
+
+
+def _taste(passes: Passes, whitening: Whitening, tol: float, B: Float) -> Solution:
+    """A descent of a few passes, and once more as many for one that has nearly arrived."""
+    first = minimise(passes, whitening, B, tol=tol, max_passes=_TASTE)
+    if first.converged or len(first.history) < 2 or first.history[-2] > _NEARLY * first.objective:
+        return first
+    return minimise(passes, whitening, from_raw(whitening, first.B), tol=tol, max_passes=_TASTE)

@@ -58,27 +58,37 @@ def scan_ranks(
         solution, _ = solve(passes, whitening, rng=rng, max_passes=max_passes, check=False)
         coefficients = whiten_basis(whitening, solution.B, solution.W)[1]
         noise = noise_variance(data, solution, intercepts=intercepts)
-        snr.append(weakest_snr(data, coefficients, np.full(data.n_tasks, noise)))
+        snr.append(float(direction_snrs(data, coefficients, np.full(data.n_tasks, noise))[1][-1]))
         solutions.append(solution)
         if snr[-1] < DETECT:
             return Scan(k - 1, snr, solutions)
     return Scan(most, snr, solutions)
 
 
-def weakest_snr(data: TaskData, W: Float, noise: Float, *, counts: Float | None = None) -> float:
-    """Corrected snr of the weakest of k directions; `W` (T, k) in whitened coordinates, noise (T,).
+def direction_snrs(
+    data: TaskData,
+    W: Float,
+    noise: Float,
+    *,
+    counts: Float | None = None,
+    most_fitted: float = MOST_FITTED,
+) -> tuple[Float, Float]:
+    """Corrected snr of each direction, the strongest first, (k,); and the directions, columns of (k, k).
 
-    `counts` are the tasks' effective rows where some rows weigh far more than others; by default all rows.
+    `W` (T, k) is in whitened coordinates, noise (T,). `counts` are the tasks' effective rows where some rows
+    weigh far more than others; by default all rows. All are 0 where the fit has more numbers than
+    `most_fitted` of the rows.
     """
     T, k = W.shape
     rows = data.counts if counts is None else counts
     used = rows >= 3 * k
     gamma = fitted_share(data.dim, T, k, float(rows.sum()))
-    if gamma > MOST_FITTED or used.sum() < k:
-        return 0.0
+    if gamma > most_fitted or used.sum() < k:
+        return np.eye(k), np.zeros(k)
     weighted = W[used] * np.sqrt(data.counts[used] / noise[used])[:, None]
-    weakest = float(np.linalg.eigvalsh(weighted.T @ weighted)[0])
-    return float(weakest / (np.sqrt(data.dim) + np.sqrt(T)) ** 2 * (1 - gamma) ** 3)
+    energy, directions = np.linalg.eigh(weighted.T @ weighted)
+    snr: Float = energy[::-1] / (np.sqrt(data.dim) + np.sqrt(T)) ** 2 * (1 - gamma) ** 3
+    return directions[:, ::-1], snr
 
 
 def fitted_share(dim: int, n_tasks: int, rank: int, rows: float) -> float:

@@ -52,7 +52,7 @@ class Certifier:
     rank: int | None = None
     decisions: int | None = None
     _scales: Scales | None = None
-    _found: int = 1
+    _found: int = 0
     _bases: dict[int, Float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -61,7 +61,7 @@ class Certifier:
 
     def forget(self) -> None:
         """Forget noise levels and rank; bases stay as starts of the next fits."""
-        self._scales, self._found = None, 1
+        self._scales, self._found = None, 0
 
     def state(self) -> dict[str, Float]:
         """What warm-starts the next certificate, as arrays to keep in a file."""
@@ -74,7 +74,7 @@ class Certifier:
     def restore(self, arrays: dict[str, Float]) -> None:
         """Continue from what `state` gave."""
         self._bases = {int(name[6:]): B for name, B in arrays.items() if name.startswith("basis_")}
-        self._found = int(arrays["found"][0]) if "found" in arrays else 1
+        self._found = int(arrays["found"][0]) if "found" in arrays else 0
         scales = {name[6:]: a for name, a in arrays.items() if name.startswith("scale_")}
         values = {name: a if a.ndim else float(a) for name, a in scales.items()}
         self._scales = Scales(**values) if values else None  # type: ignore[arg-type]
@@ -97,27 +97,30 @@ class Certifier:
 
     def _at_some_grain(self, rows: _Rows) -> Certificate | tuple[_Fit, Scales, int]:
         """Settle with labels as exact as they are said to be, or as coarse as the model needs them to be."""
-        scales = self._scales
+        scales, found = self._scales, self._found
         if scales is None or len(scales.play) != rows.n_tasks:
-            scales = _first_scales(rows)
+            scales, found = _first_scales(rows, self._bases)
         if scales is None:
             return Certificate.closed(rows.n_tasks, rows.plays.X.shape[1], checks.REGIME)
         finest = scales.grain if self._scales is None else scales.grain / 10
         grains = [g for g in _GRAINS if g >= finest] if rows.labels is not None else [1.0]
         for grain in grains:
-            settled = self._settle(rows, replace(scales, grain=grain))
+            settled = self._settle(rows, replace(scales, grain=grain), found)
             if not isinstance(settled, Certificate):
                 break
         return settled
 
-    def _settle(self, rows: _Rows, scales: Scales) -> Certificate | tuple[_Fit, Scales, int]:
+    def _settle(
+        self, rows: _Rows, scales: Scales, found: int | None
+    ) -> Certificate | tuple[_Fit, Scales, int]:
         """Find the rank, fit, and rescale until the noise levels stay put; or say why that cannot be."""
         for _ in range(_ROUNDS):
             data, is_label = rows.scaled(scales)
             whitening = Whitening.of(data)
             counts = regime.effective_counts(data)
-            search = regime.RankSearch(data, whitening, counts, 1.0, self._bases)
-            found = search.run(self._found)
+            exact = rows.labels is not None and bool(is_label.all()) and scales.exact(rows.labels.std)
+            search = regime.RankSearch(data, whitening, counts, 1.0, exact, self._bases)
+            found = search.run(found or 0)
             if found is None:
                 return Certificate.closed(data.n_tasks, data.dim, checks.UNDECIDED, *search.estimate())
             if not search.strong(found):
@@ -221,12 +224,13 @@ class _Fit:
         rms = checks.baseline_rms(self.residual, self.is_label, data)
         shut = np.zeros(data.n_tasks, dtype=np.int64)
         shut[checks.disagreeing(rms)] = checks.BASELINES
-        statistic = checks.misfit(data, correlation, self.residual, variance)
+        noticeable = np.maximum(variance, checks.NOTICEABLE**2)
+        statistic = checks.misfit(data, correlation, self.residual, noticeable)
         shut[checks.misfitting(statistic)] = checks.MISFIT
         counts = regime.effective_counts(data)
         shut[checks.alone(self.W, counts, variance, data.dim)] = checks.MISFIT
         shut[checks.few_rows(counts, self.rank)] = checks.FEW_ROWS
-        if regime.left_over(data, correlation, variance):
+        if regime.left_over(data, correlation, noticeable):
             shut[:] = checks.RANK
         if not self.solution.converged:
             shut[:] = checks.UNDECIDED
@@ -259,8 +263,8 @@ def _usual_size(rows: _Rows, certificate: Certificate, scales: Scales) -> float:
     return float(np.quantile(size, 0.99) / np.sqrt(max(1 - share, 0.05)))
 
 
-def _first_scales(rows: _Rows) -> Scales | None:
-    """Noise levels before the first fit of everything: from a fit of the labels alone, or of the rewards.
+def _first_scales(rows: _Rows, bases: dict[int, Float]) -> tuple[Scales, int] | tuple[None, int]:
+    """Noise levels and rank before the first fit of everything: from the labels alone, or the rewards.
 
     None while no shared direction stands out, however coarse labels are taken to be.
     """
@@ -268,15 +272,18 @@ def _first_scales(rows: _Rows) -> Scales | None:
     level = max(float(np.std(plays.y if labels is None else labels.y)), np.finfo(float).tiny)
     crude = Scales(np.full(n_tasks, level))
     data, _ = scaled_rows(plays if labels is None else None, labels, crude, n_tasks)
-    search = regime.RankSearch(data, Whitening.of(data), regime.effective_counts(data), _ROUNDING)
+    search = regime.RankSearch(
+        data, Whitening.of(data), regime.effective_counts(data), _ROUNDING, bases=bases
+    )
     for grain in (1.0,) if labels is None else _GRAINS:
-        search.least_noise = _ROUNDING if labels is None else grain**2
-        rank = search.run(1)
+        if labels is not None:
+            search.least_noise, search.exact = grain**2, replace(crude, grain=grain).exact(labels.std)
+        rank = search.run()
         if rank:
             break
     else:
-        return None
+        return None, 0
     solution = search.fit(rank)
     spent = 0 if labels is not None else rank * (data.dim + n_tasks - rank)
     variance = np.mean(plays.errors(solution.B @ solution.W) ** 2) / max(1 - spent / len(plays), 0.05)
-    return Scales(np.full(n_tasks, max(float(np.sqrt(variance)), 1e-6 * level)), grain=grain)
+    return Scales(np.full(n_tasks, max(float(np.sqrt(variance)), 1e-6 * level)), grain=grain), rank

@@ -26,7 +26,7 @@ _ALONE = 0.5
 _MISFIT = 4.0
 _BASELINE_RMS = 1.75
 _FAR_WORSE = 4.0
-_NOTICEABLE = 0.1  # of a label's standard error; less is no reason to single out a task
+NOTICEABLE = 0.1  # of a row's standard error; a smaller misfit is no reason to shut a gate
 
 
 def few_rows(counts: Float, rank: int) -> Bool:
@@ -83,4 +83,4 @@ def disagreeing(rms: Float) -> Bool:
     """Tasks whose known baseline rewards do not fit the model, or fit far worse than other tasks' do."""
     seen = rms[rms > 0]
     usual = float(np.median(seen)) if len(seen) else 0.0
-    return rms > min(_BASELINE_RMS, max(_FAR_WORSE * usual, _NOTICEABLE))
+    return rms > min(_BASELINE_RMS, max(_FAR_WORSE * usual, NOTICEABLE))

@@ -10,19 +10,26 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.sparse.linalg import svds
 
 from banister.data import Float, TaskData
 from banister.estimators._passes import Passes, correlations
 from banister.estimators._quick import solve_quick
-from banister.estimators._starts import top_left
+from banister.estimators._starts import candidates, ranked, top_left, top_value
 from banister.estimators._varpro import Solution, Whitening, minimise
-from banister.estimators.rank import DETECT, MOST_FITTED, fitted_share, weakest_snr, whiten_basis
+from banister.estimators.rank import (
+    DETECT,
+    MOST_FITTED,
+    direction_snrs,
+    fitted_share,
+    whiten_basis,
+)
 
 OPEN = 6.0
 LEFT_OVER = 1.10
 _MAX_RANK = 20
-_PROBE = 25  # passes
+_PROBE, _WIDE, _BUDGET = 25, 60, 200  # passes
+_MOST_EXACT = 0.7
+_MET = 1.5  # a fit errs at labels by no more than this many of their standard errors
 
 
 @dataclass
@@ -32,6 +39,7 @@ class RankSearch:
     Attributes:
         counts: (T,) effective rows of each task.
         least_noise: noise variance below which residuals are taken for rounding or luck, not for precision.
+        exact: whether nearly all knowledge is in labels known to `least_noise`, not estimated from residuals.
         bases: bases by rank, of this data set or an earlier one; warm starts.
         fits: what was fitted to this data set, by rank.
     """
@@ -40,24 +48,36 @@ class RankSearch:
     whitening: Whitening
     counts: Float
     least_noise: float
+    exact: bool = False
     bases: dict[int, Float] = field(default_factory=dict)
     fits: dict[int, Solution] = field(default_factory=dict)
+    _wide: Solution | None = None
 
-    def run(self, start: int) -> int | None:
-        """The last rank, scanning up, whose weakest direction stands out from the noise; 0 if none does.
+    @property
+    def most_fitted(self) -> float:
+        """The largest share of the rows that a fit may have in numbers, and still be judged."""
+        return _MOST_EXACT if self.exact else MOST_FITTED
 
-        None if that cannot be told: the next rank has too many numbers for the rows, or the fit of the rank
-        found did not converge.
+    def run(self, start: int = 0) -> int | None:
+        """The largest rank, found from `start`, whose weakest direction stands out from the noise; 0 if none.
+
+        Without a start, a guess from one wide fit takes its place: where directions are many and equal none
+        of them stands out before all are fitted, so a search from below would see only noise.
+
+        None if the rank cannot be told: the fit of the rank found did not converge, or the next rank has too
+        many numbers for the rows. The next one need not be looked at where labels are exact and the fit meets
+        them: what it leaves unexplained is then known to be small, whatever its rank.
         """
         most = min(self.data.dim, self.data.n_tasks, _MAX_RANK)
-        if not self._fits(min(2, most)):
+        if not self._judged(1):
             return None
-        k = min(max(start, 1), most)
+        k = min(start or self._guess(most), most)
         while k >= 1 and not self._stands_out(k):
             k -= 1
         while 1 <= k < most and self._fits(k + 1) and self._worth_a_fit(k + 1) and self._stands_out(k + 1):
             k += 1
-        told = k == 0 or (self.fit(k).converged and (k == most or self._fits(k + 1)))
+        next_judged = self._share(min(k + 1, most)) <= MOST_FITTED
+        told = k == 0 or (self.fit(k).converged and (next_judged or self._meets_labels(k)))
         return k if told else None
 
     def strong(self, rank: int) -> bool:
@@ -69,12 +89,15 @@ class RankSearch:
         solution = self.fit(k)
         W = whiten_basis(self.whitening, solution.B, solution.W)[1]
         noise = max(_common_noise(self.data, solution), self.least_noise)
-        return weakest_snr(self.data, W, np.full(self.data.n_tasks, noise), counts=self.counts)
+        return float(self._snrs(W, noise)[1][-1])
 
     def fit(self, k: int) -> Solution:
         """The fit of rank k, made when first asked for."""
         if k not in self.fits:
-            self.fits[k] = solve_quick(Passes(self.data, k), self.whitening, warm=self.bases.get(k))
+            # With rows for no rank but this one, a fit that must meet the labels does so soon or not at all.
+            budget = _BUDGET if self._share(k + 1) <= MOST_FITTED else _WIDE
+            passes, warm = Passes(self.data, k), self.bases.get(k)
+            self.fits[k] = solve_quick(passes, self.whitening, warm=warm, budget=budget)
             self.bases[k] = self.fits[k].B
         return self.fits[k]
 
@@ -86,9 +109,48 @@ class RankSearch:
         solution = self.fits[rank]
         return np.ascontiguousarray((solution.B @ solution.W).T), rank
 
+    def _guess(self, most: int) -> int:
+        """How many directions stand out of a few steps towards the widest fit that can be judged; at least 1.
+
+        Their basis is where the fit of that rank then starts.
+        """
+        wide = self._widest_fit(most)
+        B, W = whiten_basis(self.whitening, wide.B, wide.W)
+        noise = max(_common_noise(self.data, wide), self.least_noise)
+        U, snr = self._snrs(W, noise)
+        found = max(int(np.sum(snr >= DETECT)), 1)
+        self.bases[found] = np.linalg.qr(self.whitening.A @ (B @ U[:, :found]))[0]
+        return found
+
+    def _widest_fit(self, most: int) -> Solution:
+        next_too = 0 if self.exact else 1
+        widest = max(
+            (k for k in range(1, most + 1) if self._share(min(k + next_too, most)) <= MOST_FITTED), default=1
+        )
+        if self._wide is None or self._wide.B.shape[1] != widest:
+            passes = Passes(self.data, widest)
+            starts = candidates(passes, self.whitening, self.bases.get(widest))
+            start = ranked(passes, self.whitening, starts)[0]
+            self._wide = minimise(passes, self.whitening, start, max_passes=_WIDE)
+        return self._wide
+
+    def _snrs(self, W: Float, noise: float) -> tuple[Float, Float]:
+        noises = np.full(self.data.n_tasks, noise)
+        return direction_snrs(self.data, W, noises, counts=self.counts, most_fitted=self.most_fitted)
+
+    def _judged(self, k: int) -> bool:
+        """Whether a fit of rank k could be judged: the next one fits too, or exact labels stand in for it."""
+        return self._fits(k if self.exact else min(k + 1, self.data.dim, self.data.n_tasks))
+
+    def _meets_labels(self, k: int) -> bool:
+        return self.exact and _common_noise(self.data, self.fit(k)) <= _MET**2 * self.least_noise
+
     def _fits(self, k: int) -> bool:
         """Whether there are rows enough to judge a fit of rank k."""
-        return fitted_share(self.data.dim, self.data.n_tasks, k, float(self.counts.sum())) <= MOST_FITTED
+        return self._share(k) <= self.most_fitted
+
+    def _share(self, k: int) -> float:
+        return fitted_share(self.data.dim, self.data.n_tasks, k, float(self.counts.sum()))
 
     def _stands_out(self, k: int) -> bool:
         return self._fits(k) and self.snr(k) >= DETECT
@@ -99,14 +161,14 @@ class RankSearch:
         A direction of energy E lowers the objective by E. A whole fit with a direction too many crawls along
         a flat valley, so it is made only where there is something to find.
         """
-        below = self.fit(k - 1)
+        below, gamma = self.fit(k - 1), self._share(k)
+        edge = (np.sqrt(self.data.dim) + np.sqrt(self.data.n_tasks)) ** 2 / (1 - gamma) ** 3
+        if below.objective < DETECT * edge * self.least_noise:
+            return False  # not even if it explained all that is left
         probe = minimise(Passes(self.data, k), self.whitening, self._one_more(below), max_passes=_PROBE)
         self.bases[k] = probe.B
         noise = max(_common_noise(self.data, probe), self.least_noise)
-        gamma = fitted_share(self.data.dim, self.data.n_tasks, k, float(self.counts.sum()))
-        edge = (np.sqrt(self.data.dim) + np.sqrt(self.data.n_tasks)) ** 2
-        gain = (below.objective - probe.objective) / noise / edge * (1 - gamma) ** 3
-        return bool(gain >= DETECT)
+        return bool(below.objective - probe.objective >= DETECT * edge * noise)
 
     def _one_more(self, below: Solution) -> Float:
         """A fit's basis and the direction its residuals agree on most, whitened."""
@@ -139,7 +201,4 @@ def left_over(data: TaskData, misfit: Float, variance: Float) -> bool:
     """Whether the residuals hold a shared direction: their top singular value exceeds noise's."""
     scaled = misfit / np.sqrt(np.maximum(data.counts, 1) * variance)
     edge = np.sqrt(data.dim) + np.sqrt(data.n_tasks)
-    if min(scaled.shape) < 3:
-        return bool(np.linalg.norm(scaled, 2) > LEFT_OVER * edge)
-    top = svds(scaled, k=1, return_singular_vectors=False, rng=0)
-    return bool(top[0] > LEFT_OVER * edge)
+    return bool(top_value(scaled) > LEFT_OVER * edge)

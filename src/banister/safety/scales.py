@@ -48,6 +48,11 @@ class Scales:
         """What a claimed standard error of a baseline reward is taken to be."""
         return self.inflation * np.maximum(claimed, self.least)
 
+    def exact(self, claimed: Float) -> bool:
+        """Whether labels of these claims far outweigh rewards, and the data give no reason to doubt them."""
+        level = float(np.mean(self.of_labels(claimed)))
+        return self.grain == self.inflation == 1.0 and level < _FAR * float(np.min(self.play))
+
     def beyond_doubt(self, claimed: Float) -> Float:
         """The same, but 0 for a baseline reward said to be exact that the data give no reason to doubt."""
         believed = (claimed == 0) & (self.inflation == 1.0)
