@@ -5,7 +5,13 @@ import pytest
 
 from banister.data import TaskData
 from banister.estimators._varpro import Whitening
-from banister.safety.regime import RankSearch, effective_counts, left_over, misfit_correlations
+from banister.safety.regime import (
+    RankSearch,
+    effective_counts,
+    least_support,
+    left_over,
+    misfit_correlations,
+)
 from problems import low_rank, problem
 
 
@@ -83,6 +89,23 @@ def test_labels_that_are_not_met_decide_nothing():
     search = search_of(data, noise=0.01)
     search.exact = True
     assert search.run() is None
+
+
+def test_support_by_hand():
+    # Four tasks of ten rows share one direction evenly; a second one belongs to the fifth task alone.
+    W = np.array([[1.0, 0.0]] * 4 + [[0.0, 3.0]])
+    assert least_support(W[:4, :1], np.full(4, 10.0)) == pytest.approx(4 * (10 - 1))
+    assert least_support(W, np.full(5, 10.0)) == pytest.approx(1 * (10 - 2))
+
+
+def test_exact_labels_do_not_vouch_for_a_direction_of_few_tasks():
+    # Two tasks outside the subspace: a third direction can meet all their labels, whatever they are.
+    data, theta = problem(d=20, T=20, r=2, n=10, noise=0.0, seed=9)
+    rng = np.random.default_rng(10)
+    theta[:, :2] = rng.standard_normal((20, 2)) * np.linalg.norm(theta) / np.sqrt(400)
+    search = search_of(data.replace_y(data.fitted(theta)), noise=0.01)
+    search.exact = True
+    assert search.run(3) is None
 
 
 def test_effective_rows_by_hand():

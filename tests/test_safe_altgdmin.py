@@ -371,7 +371,7 @@ NOISY_OUTLIER = world(outliers=1, noise_std=0.1, baseline_known=False)
 LITERAL = bn.SafeAltGDmin(literal_floor=True)
 REACHED = {
     "fallback:no-data": lambda: Trial(world()).play(1),
-    "fallback:fit-undecided": lambda: Trial(world(rank=4)).play(40),
+    "fallback:fit-undecided": lambda: Trial(world(outliers=2, noise_std=0.03), seed=2).play(40),
     "fallback:signal-too-weak": lambda: Trial(world(noise_std=3.0, baseline_known=False)).play(40),
     "fallback:rank-too-small": lambda: Trial(world(), bn.SafeAltGDmin(rank=1)).play(20),
     "fallback:few-rows": lambda: Trial(world(baseline_known=False)).play(30, returned=quiet_task),

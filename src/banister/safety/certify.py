@@ -30,7 +30,7 @@ from banister.safety.evidence import Evidence, Observations
 from banister.safety.noise import Moderated, freedom_left, moderate, task_sums
 from banister.safety.scales import Scales, rescale, scaled_rows
 
-_GRAINS = (1.0, 10.0, 100.0)
+_GRAINS = (1.0, 10.0)
 _ROUNDS = 5  # of fitting and rescaling
 _ROUNDED = 1e-13  # of a task's largest variance
 _ROUNDING = 1e-8  # share of the rewards' variance below which residuals say nothing
@@ -102,8 +102,9 @@ class Certifier:
             scales, found = _first_scales(rows, self._bases)
         if scales is None:
             return Certificate.closed(rows.n_tasks, rows.plays.X.shape[1], checks.REGIME)
-        finest = scales.grain if self._scales is None else scales.grain / 10
-        grains = [g for g in _GRAINS if g >= finest] if rows.labels is not None else [1.0]
+        # What settled once at a finer grain is not judged by a coarser one, which would hide what it showed.
+        finest, coarsest = (scales.grain, _GRAINS[-1]) if self._scales is None else (1.0, scales.grain)
+        grains = [g for g in _GRAINS if finest <= g <= coarsest] if rows.labels is not None else [1.0]
         for grain in grains:
             settled = self._settle(rows, replace(scales, grain=grain), found)
             if not isinstance(settled, Certificate):

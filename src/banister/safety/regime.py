@@ -143,7 +143,14 @@ class RankSearch:
         return self._fits(k if self.exact else min(k + 1, self.data.dim, self.data.n_tasks))
 
     def _meets_labels(self, k: int) -> bool:
-        return self.exact and _common_noise(self.data, self.fit(k)) <= _MET**2 * self.least_noise
+        """Whether exact labels vouch for the fit of rank k: it meets them, and every direction rests on many.
+
+        A direction that few tasks share bends to whatever their rows are, and proves nothing by meeting them.
+        """
+        if not self.exact or _common_noise(self.data, self.fit(k)) > _MET**2 * self.least_noise:
+            return False
+        W = whiten_basis(self.whitening, self.fit(k).B, self.fit(k).W)[1]
+        return least_support(W, self.counts) * self.most_fitted >= self.data.dim - k
 
     def _fits(self, k: int) -> bool:
         """Whether there are rows enough to judge a fit of rank k."""
@@ -184,6 +191,20 @@ def effective_counts(data: TaskData) -> Float:
     total = np.bincount(data.codes, weights=energy, minlength=data.n_tasks)
     squares = np.bincount(data.codes, weights=energy**2, minlength=data.n_tasks)
     return np.divide(total**2, squares, out=np.zeros(data.n_tasks), where=squares > 0)
+
+
+def least_support(W: Float, counts: Float) -> float:
+    """Rows behind the direction of W (T, k) that rests on the fewest, less what the coefficients take.
+
+    A direction rests on `1/Σ_t p_t²` tasks, where p_t is task t's share of it. The directions looked at are
+    those of the tasks' own coefficients: one that belongs to few tasks is nearly that of one of them.
+    """
+    Q = np.linalg.qr(W * np.sqrt(counts)[:, None])[0]
+    used = Q[np.linalg.norm(Q, axis=1) > 0]
+    own = used / np.linalg.norm(used, axis=1)[:, None]
+    shares = (Q @ own.T) ** 2
+    rows = (shares.T @ counts - W.shape[1]) / np.sum(shares**2, axis=0)
+    return float(rows.min())
 
 
 def _common_noise(data: TaskData, solution: Solution) -> float:
