@@ -15,9 +15,9 @@ from banister.safety.regime import (
 from problems import low_rank, problem
 
 
-def search_of(data, *, noise=0.1, bases=None):
+def search_of(data, *, noise=0.1, exact=False, bases=None):
     scaled = TaskData(data.X / noise, data.y / noise, data.offsets, data.labels)
-    return RankSearch(scaled, Whitening.of(scaled), effective_counts(scaled), 1.0, bases or {})
+    return RankSearch(scaled, Whitening.of(scaled), effective_counts(scaled), 1.0, exact, bases or {})
 
 
 @pytest.mark.parametrize("start", [1, 3, 6])
@@ -79,16 +79,12 @@ def test_exact_labels_that_are_met_stand_in_for_the_next_rank():
     data, _ = problem(d=20, T=20, r=2, n=10, noise=0.0, seed=9)
     assert not search_of(data, noise=0.01)._fits(3)
     assert search_of(data, noise=0.01).run() is None
-    exact = search_of(data, noise=0.01)
-    exact.exact = True
-    assert exact.run() == 2
+    assert search_of(data, noise=0.01, exact=True).run() == 2
 
 
 def test_labels_that_are_not_met_decide_nothing():
     data, _ = problem(d=20, T=20, r=2, n=10, noise=0.05, seed=9)
-    search = search_of(data, noise=0.01)
-    search.exact = True
-    assert search.run() is None
+    assert search_of(data, noise=0.01, exact=True).run() is None
 
 
 def test_support_by_hand():
@@ -103,9 +99,7 @@ def test_exact_labels_do_not_vouch_for_a_direction_of_few_tasks():
     data, theta = problem(d=20, T=20, r=2, n=10, noise=0.0, seed=9)
     rng = np.random.default_rng(10)
     theta[:, :2] = rng.standard_normal((20, 2)) * np.linalg.norm(theta) / np.sqrt(400)
-    search = search_of(data.replace_y(data.fitted(theta)), noise=0.01)
-    search.exact = True
-    assert search.run(3) is None
+    assert search_of(data.replace_y(data.fitted(theta)), noise=0.01, exact=True).run(3) is None
 
 
 def test_effective_rows_by_hand():

@@ -76,8 +76,7 @@ class RankSearch:
             k -= 1
         while 1 <= k < most and self._fits(k + 1) and self._worth_a_fit(k + 1) and self._stands_out(k + 1):
             k += 1
-        next_judged = self._share(min(k + 1, most)) <= MOST_FITTED
-        told = k == 0 or (self.fit(k).converged and (next_judged or self._meets_labels(k)))
+        told = k == 0 or (self.fit(k).converged and (self._next_judged(k) or self._meets_labels(k)))
         return k if told else None
 
     def strong(self, rank: int) -> bool:
@@ -95,7 +94,7 @@ class RankSearch:
         """The fit of rank k, made when first asked for."""
         if k not in self.fits:
             # With rows for no rank but this one, a fit that must meet the labels does so soon or not at all.
-            budget = _BUDGET if self._share(k + 1) <= MOST_FITTED else _WIDE
+            budget = _BUDGET if self._next_judged(k) else _WIDE
             passes, warm = Passes(self.data, k), self.bases.get(k)
             self.fits[k] = solve_quick(passes, self.whitening, warm=warm, budget=budget)
             self.bases[k] = self.fits[k].B
@@ -123,10 +122,8 @@ class RankSearch:
         return found
 
     def _widest_fit(self, most: int) -> Solution:
-        next_too = 0 if self.exact else 1
-        widest = max(
-            (k for k in range(1, most + 1) if self._share(min(k + next_too, most)) <= MOST_FITTED), default=1
-        )
+        judged = (k for k in range(1, most + 1) if self._next_judged(k - self.exact))
+        widest = max(judged, default=1)
         if self._wide is None or self._wide.B.shape[1] != widest:
             passes = Passes(self.data, widest)
             starts = candidates(passes, self.whitening, self.bases.get(widest))
@@ -137,6 +134,10 @@ class RankSearch:
     def _snrs(self, W: Float, noise: float) -> tuple[Float, Float]:
         noises = np.full(self.data.n_tasks, noise)
         return direction_snrs(self.data, W, noises, counts=self.counts, most_fitted=self.most_fitted)
+
+    def _next_judged(self, k: int) -> bool:
+        """Whether there are rows enough, whatever labels say, for the rank after k, if there is one."""
+        return self._share(min(k + 1, self.data.dim, self.data.n_tasks)) <= MOST_FITTED
 
     def _judged(self, k: int) -> bool:
         """Whether a fit of rank k could be judged: the next one fits too, or exact labels stand in for it."""
