@@ -3,7 +3,7 @@
 Random cells in families, one hardship each on top of a random choice of noise, alpha and baseline. Beside the
 certified policy play the paper's mode and an ungated greedy policy on the same requests.
 
-    python benchmarks/certificate.py [--runs-per-family 40] [--jobs 2] [--families drift,fixed] [--out FILE]
+    python benchmarks/certificate.py [--runs-per-family 40] [--first 0] [--jobs 2] [--families A,B] [--out F]
 """
 
 from __future__ import annotations
