@@ -29,7 +29,7 @@ def policies_table(rows: pl.DataFrame | None, names: tuple[str, ...], trials: in
 
     title = f"Default setting, {trials} trials: mean and half of the 95 % interval"
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    table.add_column("policy", no_wrap=True)
+    table.add_column("policy")  # where the terminal is narrow, names wrap and numbers stay whole
     for _, label in _COLUMNS:
         table.add_column(label, justify="right", no_wrap=True)
     found = None if rows is None else per_trial(rows)
