@@ -93,7 +93,7 @@ def explains(passes: Passes, whitening: Whitening, solution: Solution) -> bool:
     left = whitening.A.T @ (passes.residual_correlations.T * np.sqrt(passes.weights / (counts * noise)))
     W = passes.W * np.sqrt(counts * passes.weights / noise)[:, None]
     weakest = float(np.linalg.eigvalsh(W.T @ W)[0]) * (1 - gamma) ** 3
-    return bool(weakest >= _CLEAR * edge**2 and top_value(left) <= _NOTHING * edge)
+    return bool(weakest >= _CLEAR * edge**2 and top_singular_value(left) <= _NOTHING * edge)
 
 
 def candidates(passes: Passes, whitening: Whitening, warm: Float | None) -> list[Float]:
@@ -136,12 +136,13 @@ def _random(shape: tuple[int, ...], rng: np.random.Generator, count: int = 3) ->
     return [np.linalg.qr(rng.standard_normal(shape))[0] for _ in range(count)]
 
 
-def top_value(matrix: Float) -> float:
-    """The largest singular value."""
+def top_singular_value(matrix: Float) -> float:
+    """The largest singular value, through the smaller Gram matrix."""
     d, T = matrix.shape
     gram = matrix @ matrix.T if d <= T else matrix.T @ matrix
     last = len(gram) - 1
-    return float(np.sqrt(eigh(gram, eigvals_only=True, subset_by_index=(last, last))[0]))
+    top = eigh(gram, eigvals_only=True, subset_by_index=(last, last), check_finite=False)
+    return float(np.sqrt(max(0.0, top[0])))
 
 
 def top_left(matrix: Float, rank: int) -> Float:

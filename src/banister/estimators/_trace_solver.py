@@ -15,6 +15,7 @@ import scipy.linalg as sla
 
 from banister.data import Float
 from banister.estimators._gram import QuadraticLoss
+from banister.estimators._starts import top_singular_value
 
 _CHECK_EVERY = 5
 _RELAX = 0.7  # after a restart the step may grow again
@@ -34,14 +35,6 @@ class Solution:
     converged: bool
     n_iter: int
     history: list[float]
-
-
-def top_singular_value(Z: Float) -> float:
-    """The largest singular value of `Z`."""
-    K = Z @ Z.T if Z.shape[0] <= Z.shape[1] else Z.T @ Z
-    last = len(K) - 1
-    top = sla.eigh(K, eigvals_only=True, subset_by_index=(last, last), check_finite=False)
-    return float(np.sqrt(max(0.0, top[0])))
 
 
 def shrink(Z: Float, tau: float, *, likely: int = 0) -> tuple[Float, float, int]:

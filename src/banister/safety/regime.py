@@ -14,7 +14,7 @@ import numpy as np
 from banister.data import Float, TaskData
 from banister.estimators._passes import Passes, correlations
 from banister.estimators._quick import solve_quick
-from banister.estimators._starts import candidates, ranked, top_left, top_value
+from banister.estimators._starts import candidates, ranked, top_left, top_singular_value
 from banister.estimators._varpro import Solution, Whitening, minimise
 from banister.estimators.rank import (
     DETECT,
@@ -85,10 +85,8 @@ class RankSearch:
 
     def snr(self, k: int) -> float:
         """Of the weakest direction of the fit of rank k."""
-        solution = self.fit(k)
-        W = whiten_basis(self.whitening, solution.B, solution.W)[1]
-        noise = max(_common_noise(self.data, solution), self.least_noise)
-        return float(self._snrs(W, noise)[1][-1])
+        noise = max(_common_noise(self.data, self.fit(k)), self.least_noise)
+        return float(self._snrs(self._coefficients(k), noise)[1][-1])
 
     def fit(self, k: int) -> Solution:
         """The fit of rank k, made when first asked for."""
@@ -131,6 +129,10 @@ class RankSearch:
             self._wide = minimise(passes, self.whitening, start, max_passes=_WIDE)
         return self._wide
 
+    def _coefficients(self, k: int) -> Float:
+        """Of the fit of rank k, whitened, (T, k)."""
+        return whiten_basis(self.whitening, self.fit(k).B, self.fit(k).W)[1]
+
     def _snrs(self, W: Float, noise: float) -> tuple[Float, Float]:
         noises = np.full(self.data.n_tasks, noise)
         return direction_snrs(self.data, W, noises, counts=self.counts, most_fitted=self.most_fitted)
@@ -150,8 +152,7 @@ class RankSearch:
         """
         if not self.exact or _common_noise(self.data, self.fit(k)) > _MET**2 * self.least_noise:
             return False
-        W = whiten_basis(self.whitening, self.fit(k).B, self.fit(k).W)[1]
-        return least_support(W, self.counts) * self.most_fitted >= self.data.dim - k
+        return least_support(self._coefficients(k), self.counts) * self.most_fitted >= self.data.dim - k
 
     def _fits(self, k: int) -> bool:
         """Whether there are rows enough to judge a fit of rank k."""
@@ -223,4 +224,4 @@ def left_over(data: TaskData, misfit: Float, variance: Float) -> bool:
     """Whether the residuals hold a shared direction: their top singular value exceeds noise's."""
     scaled = misfit / np.sqrt(np.maximum(data.counts, 1) * variance)
     edge = np.sqrt(data.dim) + np.sqrt(data.n_tasks)
-    return bool(top_value(scaled) > LEFT_OVER * edge)
+    return bool(top_singular_value(scaled) > LEFT_OVER * edge)

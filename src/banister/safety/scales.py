@@ -50,8 +50,11 @@ class Scales:
 
     def exact(self, claimed: Float) -> bool:
         """Whether labels of these claims far outweigh rewards, and the data give no reason to doubt them."""
-        level = float(np.mean(self.of_labels(claimed)))
-        return self.grain == self.inflation == 1.0 and level < _FAR * float(np.min(self.play))
+        return self.grain == self.inflation == 1.0 and self.outweigh(claimed)
+
+    def outweigh(self, claimed: Float) -> bool:
+        """Whether labels of these claims are far more exact than rewards."""
+        return bool(np.mean(self.of_labels(claimed)) < _FAR * np.min(self.play))
 
     def beyond_doubt(self, claimed: Float) -> Float:
         """The same, but 0 for a baseline reward said to be exact that the data give no reason to doubt."""
@@ -87,7 +90,7 @@ def scaled_rows(
 
 def _negligible(plays: Observations, labels: Observations, scales: Scales) -> Bool:
     """Rewards that add next to nothing to the fit, (n,): their task has enough labels far more exact."""
-    if np.mean(scales.of_labels(labels.std)) >= _FAR * np.min(scales.play):
+    if not scales.outweigh(labels.std):
         return np.zeros(len(plays), dtype=bool)
     n_labels = np.bincount(labels.task, minlength=len(scales.play))
     enough = 2 * n_labels >= np.bincount(plays.task, minlength=len(scales.play))
