@@ -88,14 +88,15 @@ def _read_arrays(path: Path, key: str) -> Arrays | None:
     try:
         with np.load(path, allow_pickle=False) as stored:  # each member has a CRC, checked as it is read
             arrays = {name: stored[name] for name in stored.files}
-        return arrays if str(arrays.pop("key")) == key else None
+        # No CRC covers the list of members: one may be missing without a word.
+        return arrays if arrays.pop("key").tolist() == [key, *sorted(arrays)] else None
     except Exception:  # a damaged file can fail in any way, and is made again whatever the way
         return None
 
 
 def _keep_arrays(path: Path, key: str, arrays: Arrays) -> None:
     buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, key=np.array(key), **arrays)
+    np.savez(buffer, allow_pickle=False, key=np.array([key, *sorted(arrays)]), **arrays)
     try:
         write_atomically(path, buffer.getvalue())
     except OSError as reason:
