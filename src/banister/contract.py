@@ -191,11 +191,14 @@ class Outcomes:
         task: (m,) task indices.
         features: (m, d) what was played.
         reward: (m,) what it earned.
+        decision: (m,) the number of the request it answers, counted from 0 in the order of asking; by default
+            the outcomes answer the latest requests, in their order.
     """
 
     task: Int
     features: Float
     reward: Float
+    decision: Int | None = None
 
     def __post_init__(self) -> None:
         m = len(self.task)

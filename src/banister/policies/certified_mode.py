@@ -1,26 +1,27 @@
-"""Certified mode: play the best action whose lower bound clears the floor, else fall back on the baseline."""
+"""Safe-AltGDmin's certified mode: the learner that applications hold, in a trial."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from banister.contract import Choices, Outcomes, Requests
-from banister.data import Float
+from banister.contract import Bool, Choices, Outcomes, Requests
+from banister.data import Float, Int
+from banister.learner.learner import Learner, Verdicts
+from banister.learner.memory import Blocks
 from banister.policies.schedules import GrowthSchedule, Schedule
-from banister.safety import checks
-from banister.safety.certificate import Certificate
-from banister.safety.certify import Certifier
+from banister.safety.belief import Believer
 from banister.safety.constraint import Constraint
-from banister.safety.evidence import Evidence
 from banister.safety.exploration import ConservativeMixture
+from banister.safety.reasons import REASONS
 
-EAGER = GrowthSchedule(first=5, share=0.2)
-_WATCH = 2  # rounds
+EAGER = GrowthSchedule(first=5, share=0.25)
 SETTLED = GrowthSchedule(first=5, share=0.5)
+_WATCH = 2  # rounds
+_REASONS = np.array(REASONS, dtype=object)
 
 
 class CertifiedMode:
-    """Refits whenever the data have grown by a set share, and lets the certificate decide.
+    """Refits whenever the data have grown by a set share, and lets the belief decide.
 
     Data are pooled over all time. Where nothing is certified the baseline is played, or the conservative
     mixture where mixtures can be.
@@ -29,49 +30,63 @@ class CertifiedMode:
     def __init__(
         self,
         constraint: Constraint,
-        certifier: Certifier,
+        believer: Believer,
         schedule: Schedule | None,
         mixture: ConservativeMixture | None,
         n_tasks: int,
         rng: np.random.Generator,
     ) -> None:
-        self.constraint, self.certifier, self.schedule, self.mixture = (
-            constraint,
-            certifier,
-            schedule,
-            mixture,
-        )
+        self.constraint, self.believer, self.schedule, self.mixture = constraint, believer, schedule, mixture
         self.n_tasks, self.rng = n_tasks, rng
-        self.evidence = Evidence()
-        self.certificate: Certificate | None = None
-        self._decisions = 0
+        self.learner: Learner | None = None
+        self._is_baseline, self._claim = Blocks(dtype=np.bool_), Blocks()  # by decision
+        self._fitted = 0
         self._next = self._schedule_now().next(0)
 
     @property
     def theta(self) -> Float | None:
-        """The last fit's estimate, whether or not it opened a gate."""
-        if self.certificate is None or self.certificate.rank == 0:
+        """The last belief's estimate."""
+        if self.learner is None or not self.learner.belief.known.any():
             return None
-        return self.certificate.theta.T
+        return self.learner.belief.theta.T
 
     @property
     def block(self) -> int:
         """Rounds until the next refit, at one request a task; few while a drift could do harm."""
-        missing = self._next * self.n_tasks - self.evidence.n_plays
+        missing = self._next * self.n_tasks - self._rows()
         rounds = max(1, -(-missing // self.n_tasks))
-        return min(rounds, _WATCH) if self.certificate is not None and self.certificate.opened else rounds
+        return min(rounds, _WATCH) if self.learner is not None and self.learner.gates.any_open else rounds
+
+    def _rows(self) -> int:
+        return 0 if self.learner is None else len(self.learner.memory.plays)
 
     def decide(self, requests: Requests) -> Choices:
         """The best certified action, else the fallback."""
-        self._decisions += len(requests)
-        if self.certificate is None:
-            self.certificate = Certificate.closed(self.n_tasks, requests.dim)
-        choices = self.certificate.judge(requests, self.constraint)
-        self.evidence.see(requests)
+        if self.learner is None:
+            self.learner = Learner(self.constraint, self.believer, requests.dim)
+        features, index = requests.baseline_features(), requests.baseline_index()
+        reward, std = requests.baseline_reward, np.asarray(requests.baseline_reward_std)
+        verdicts = self.learner.decide(requests.task, requests.actions, index, features, reward, reward, std)
+        choices = _choices(requests, features, index, verdicts)
+        self._remember(requests, features, choices)
         return choices if self.mixture is None else self._mixed(requests, choices, self.mixture)
 
+    def _remember(self, requests: Requests, features: Float, choices: Choices) -> None:
+        """Claims, a sample of what was offered, and what the rewards to come will need."""
+        assert self.learner is not None
+        memory, reward = self.learner.memory, requests.baseline_reward.astype(float, copy=False)
+        first, m = self._claim.size, len(requests)
+        known = ~np.isnan(reward)
+        std = np.asarray(requests.baseline_reward_std)
+        numbers = np.arange(first, first + m)
+        memory.labels.extend(requests.task[known], features[known], reward[known], std[known], numbers[known])
+        turn = numbers % requests.actions.shape[1]  # so that every position is seen
+        memory.offer_many(requests.task, requests.actions[np.arange(m), turn])
+        self._is_baseline.extend(~choices.certified if self.mixture is None else np.zeros(m, dtype=bool))
+        self._claim.extend(np.where(choices.certified, np.nan, reward))
+
     def _mixed(self, requests: Requests, choices: Choices, mixture: ConservativeMixture) -> Choices:
-        """Mixtures in place of uncertified baselines; the reason stays that of the certificate."""
+        """Mixtures in place of uncertified baselines; the reason stays the learner's."""
         mixed = mixture.choose(requests, self.constraint, self.rng)
         keep = choices.certified
         return Choices(
@@ -84,35 +99,57 @@ class CertifiedMode:
         )
 
     def learn(self, outcomes: Outcomes) -> None:
-        """Take in rewards; refit when the schedule says so, and start anew after a drift."""
-        if self.certificate is not None:
-            self.certificate.watch(outcomes)
-            if self.certificate.drifted:
-                self._start_anew(self.certificate.theta.shape[1])
-        self.evidence.learn(outcomes)
-        if self.evidence.n_plays >= self._next * self.n_tasks and len(outcomes):
-            self.refit(outcomes.features.shape[1])
+        """Take in rewards; refit when the schedule says so, or at once after a drift."""
+        if self.learner is None or len(outcomes) == 0:
+            return
+        number = self._numbers(outcomes)
+        is_baseline, claim = self._of(number)
+        reward = outcomes.reward.astype(float, copy=False)
+        alarms = self.learner.learn_many(
+            outcomes.task, outcomes.features, reward, is_baseline, claim, np.maximum(number, 0)
+        )
+        if alarms or self._rows() >= self._next * self.n_tasks:
+            self.refit()
 
-    def refit(self, dim: int) -> None:
-        """A new certificate from everything seen; where a fit settles nothing, an open one stays."""
-        new = self.certifier.certify(self.evidence, self.n_tasks, dim, self._decisions, self.rng)
-        if self.certificate is None or not (new.undecided and self.certificate.opened):
-            self.certificate = new
-        self._next = self._schedule_now().next(self.evidence.n_plays // self.n_tasks)
+    def _numbers(self, outcomes: Outcomes) -> Int:
+        """The decisions that outcomes answer; −1 where nobody can tell."""
+        if outcomes.decision is not None:
+            return outcomes.decision
+        n, m = self._claim.size, len(outcomes)
+        return np.arange(n - m, n) if m <= n else np.full(m, -1)
 
-    def _start_anew(self, dim: int) -> None:
-        """What was learned before a drift is no longer true; only the bases are kept, to start fits from."""
-        self.evidence = Evidence()
-        self.certifier.forget()
-        self.certificate = Certificate.closed(self.n_tasks, dim, checks.DRIFT)
-        self._next = self._schedule_now().next(0)
+    def _of(self, number: Int) -> tuple[Bool, Float]:
+        is_baseline, claim = (np.concatenate(b.pieces()) for b in (self._is_baseline, self._claim))
+        told = number >= 0
+        return told & is_baseline[number], np.where(told, claim[number], np.nan)
+
+    def refit(self) -> None:
+        """A new belief from everything seen."""
+        assert self.learner is not None
+        self.learner.refit(self.n_tasks, self._claim.size)
+        self._next = self._schedule_now().next(self._rows() // self.n_tasks)
 
     def _schedule_now(self) -> Schedule:
         """The schedule given; else often while every gate is shut (fits are small then), less often later."""
         if self.schedule is not None:
             return self.schedule
-        opened = self.certificate is not None and self.certificate.opened
-        return SETTLED if opened else EAGER
+        opened = self.learner is not None and self.learner.gates.any_open
+        return EAGER
 
     def end_epoch(self) -> None:
         """The fixed epochs of the paper mean nothing here."""
+
+
+def _choices(requests: Requests, features: Float, index: Int, verdicts: Verdicts) -> Choices:
+    certified = verdicts.chosen >= 0
+    rows = np.flatnonzero(certified)
+    played = np.array(features)
+    played[rows] = requests.actions[rows, verdicts.chosen[rows]]
+    return Choices(
+        played,
+        np.where(certified, verdicts.chosen, index),
+        certified,
+        verdicts.bound,
+        verdicts.floor,
+        _REASONS[verdicts.code],
+    )

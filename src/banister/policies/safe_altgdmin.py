@@ -14,7 +14,7 @@ from banister.policies._checks import check_count
 from banister.policies.certified_mode import CertifiedMode
 from banister.policies.paper_mode import PaperMode
 from banister.policies.schedules import Schedule
-from banister.safety.certify import Certifier
+from banister.safety.belief import Believer
 from banister.safety.constraint import Constraint
 from banister.safety.exploration import ConservativeMixture
 
@@ -89,7 +89,7 @@ class SafeAltGDmin:
             delta,
             solver,
         )
-        Certifier(confidence=confidence)  # a bad setting is an error now, not at the first trial
+        Believer(confidence=confidence)  # a bad setting is an error now, not at the first trial
         self._mixture(1)
 
     @classmethod
@@ -106,7 +106,7 @@ class SafeAltGDmin:
         else:
             self._mode = CertifiedMode(
                 self.constraint,
-                Certifier(confidence=self.confidence, rank=self.rank),
+                Believer(confidence=self.confidence),
                 self.schedule,
                 self._mixture(n_tasks) if self.mixing else None,
                 n_tasks,

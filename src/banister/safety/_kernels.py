@@ -1,7 +1,12 @@
-"""The compiled judgement of requests, one after the other.
+"""The compiled judgement of requests, one after the other, in four steps:
 
-Standard errors cost d² each, so they are computed only for actions that could be played: candidates are
-taken from the highest estimate downwards and the first whose bound clears the floor is played.
+1. `_condition`: a baseline reward that counts as a label moves and narrows every estimate correlated with it,
+   or contradicts the belief and shuts the task's gate.
+2. candidates from the highest estimate downwards, as long as they are better than the baseline.
+3. `_spread`: the variance of `x − β x_b`, which costs p² and is computed only for candidates.
+4. the first whose bound clears the floor is played.
+
+Arrays of a belief are in its own coordinates; requests come in the user's units.
 """
 
 from __future__ import annotations
@@ -9,28 +14,54 @@ from __future__ import annotations
 import numpy as np
 
 from banister.estimators._kernels import compiled, dot
-from banister.safety.checks import BASELINES, DRIFT, OPEN, REASONS
+from banister.safety.reasons import BASELINE_BEST, CERTIFIED, DISAGREES, OPEN, TOO_UNCERTAIN
 
-NOT_CLEARED = len(REASONS)  # after the codes of `checks`: the gate is open, but no bound clears the floor
-
-
-@compiled
-def _two_products(V, a, b, va, vb):  # type: ignore[no-untyped-def]
-    """va = V a and vb = V b for a symmetric V, reading V once."""
-    d = V.shape[0]
-    for i in range(d):
-        row = V[i]
-        s = t = 0.0
-        for j in range(d):
-            s += row[j] * a[j]
-            t += row[j] * b[j]
-        va[i], vb[i] = s, t
+UP = 2.0  # standard errors by which the left-over's variance is taken larger
 
 
 @compiled
-def _product(V, a, va):  # type: ignore[no-untyped-def]
-    for i in range(V.shape[0]):
-        va[i] = dot(V[i], a)
+def _standardise(x, scale, z):  # type: ignore[no-untyped-def]
+    """Features in the belief's coordinates; the last is the intercept where there is one more."""
+    d = x.shape[0]
+    for j in range(d):
+        z[j] = x[j] / scale[j]
+    for j in range(d, z.shape[0]):
+        z[j] = 1.0
+
+
+@compiled
+def _product(A, x, out):  # type: ignore[no-untyped-def]
+    """out = A x."""
+    for i in range(A.shape[0]):
+        out[i] = dot(A[i], x)
+
+
+@compiled
+def _product_transposed(A, x, out):  # type: ignore[no-untyped-def]
+    """out = A'x, reading A row by row."""
+    out[:] = 0.0
+    for i in range(A.shape[0]):
+        s = x[i]
+        if s != 0.0:
+            row = A[i]
+            for j in range(A.shape[1]):
+                out[j] += s * row[j]
+
+
+@compiled
+def _left_over(ax, ab, beta, left):  # type: ignore[no-untyped-def]
+    """Variance allowed for not knowing the left-over's own: `UP √(Σ (away'(x − β x_b))_j⁴ left_j²)`."""
+    total = 0.0
+    for j in range(left.shape[0]):
+        g = ax[j] - beta * ab[j]
+        total += (g * g * left[j]) ** 2
+    return UP * np.sqrt(total)
+
+
+@compiled
+def floor_of(reward, alpha, literal):  # type: ignore[no-untyped-def]
+    """`r − α|r|`, or the paper's `(1 − α) r` whatever the sign."""
+    return reward - alpha * (reward if literal else abs(reward))
 
 
 @compiled
@@ -43,106 +74,127 @@ def _best_untried(mean, tried):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _floor(reward, alpha, literal):  # type: ignore[no-untyped-def]
-    return reward - alpha * (reward if literal else abs(reward))
-
-
-@compiled
-def _difference_bound(mean, mean_b, variance, cross, var_b, alpha, literal, z):  # type: ignore[no-untyped-def]
-    """The best lower bound on (x − (1∓α) x_b)'θ; one that is not negative certifies x without r_b."""
+def _difference(mean, mean_b, variance, cross, var_b, ax, ab, left, alpha, literal, z):  # type: ignore[no-untyped-def]
+    """The best lower bound on `(x − (1∓α) x_b)'θ`: one that is not negative clears the floor without r_b."""
     best = -np.inf
     for sign in (-1.0, 1.0):
         if literal and sign > 0:
             continue
         f = 1.0 + sign * alpha
-        spread = max(variance - 2 * f * cross + f * f * var_b, 0.0)
-        best = max(best, mean - f * mean_b - z * np.sqrt(spread))
+        spread = variance - 2 * f * cross + f * f * var_b + _left_over(ax, ab, f, left)
+        best = max(best, _below(mean - f * mean_b, spread, z))
     return best
 
 
 @compiled
+def _below(mean, variance, z):  # type: ignore[no-untyped-def]
+    """The lower bound; a variance that is not a number, or negative beyond rounding, bounds nothing."""
+    if not variance >= -1e-9 * (1.0 + mean * mean):
+        return -np.inf
+    return mean - z * np.sqrt(max(variance, 0.0))
+
+
+@compiled
+def _has_nan(x):  # type: ignore[no-untyped-def]
+    for j in range(x.shape[0]):
+        if not np.isfinite(x[j]):
+            return True
+    return False
+
+
+@compiled
 def judge(  # type: ignore[no-untyped-def]
-    task, actions, baseline, index, reward, error, slack, literal, alpha, theta, V, z, shut, surprises,
-    chosen, bound, floor, code,
+    task, actions, baseline, index, low, high, std, literal, alpha, scale, unit,
+    mean_of, V_of, away_of, left, z_of, labelled, label_error, gate, chosen, bound, floor, code,
 ):  # fmt: skip
     """Choose for each request in turn.
 
     Args:
         task, actions, baseline, index: requests; `baseline` (m, d) features, `index` −1 if it is not listed.
-        reward: (m,) known baseline reward, NaN if unknown.
-        error: (m,) its standard error as a label; slack: (m,) what the floor allows for it.
+        low, high: (m,) bounds on the baseline reward: equal for a number, NaN where unknown.
+        std: (m,) standard error of a number.
         literal, alpha: the floor.
-        theta: (T, d); V: (T, d, d); z: (T,); shut: (T,) why a task's gate is shut, 0 if it is open. A task
-            whose baseline reward contradicts the model is shut from that request on.
-        surprises: (2,) tasks shut in this way so far, and how many of them shut every gate.
-        chosen, bound, floor, code: (m,) results; `chosen` is −1 where nothing is certified.
+        scale, unit: of the features (d,) and of rewards.
+        mean_of, V_of, away_of, left, z_of, labelled, label_error: the belief.
+        gate: (T,) why a task's gate is shut, `OPEN` if it is not; a contradicted label shuts it from that
+            request on.
+        chosen, bound, floor, code: (m,) results; `chosen` is −1 where the baseline is played.
     """
     m, n_actions, d = actions.shape
-    vb, vx = np.empty(d), np.empty(d)
-    mean, cross = np.empty(n_actions), np.empty(n_actions)
-    tried = np.empty(n_actions, np.bool_)
+    p = mean_of.shape[1]
+    zb, zx, vb, vx = np.empty(p), np.empty(p), np.empty(p), np.empty(p)
+    ab, ax, weights = np.empty(p), np.empty(p), np.empty(p)
+    mean, tried = np.empty(n_actions), np.empty(n_actions, np.bool_)
     for i in range(m):
-        t, r = task[i], reward[i]
-        known = not np.isnan(r)
-        high = r + slack[i]
-        floor[i] = _floor(high, alpha, literal) if known else np.nan
-        chosen[i], bound[i], code[i] = -1, np.nan, shut[t]
-        if shut[t] != OPEN:
+        t = task[i]
+        given, number = not np.isnan(high[i]), low[i] == high[i]
+        r, error = high[i] / unit, std[i] / unit
+        top = r + z_of[t] * error if number else r
+        least = floor_of(top, alpha, literal)
+        chosen[i], bound[i], floor[i], code[i] = -1, np.nan, np.nan, gate[t]
+        if given:
+            floor[i] = least * unit
+        if gate[t] != OPEN:
             continue
-        xb = baseline[i]
-        for k in range(n_actions):
-            mean[k], tried[k] = dot(actions[i, k], theta[t]), False
-        guess = _best_untried(mean, tried)
-        _two_products(V[t], xb, actions[i, guess], vb, vx)
-        guess_variance = dot(vx, actions[i, guess])
-        mean_b, var_b = dot(xb, theta[t]), max(dot(xb, vb), 0.0)
-        gain = shift = 0.0
-        if known:
-            total = var_b + error[i] * error[i]
+        z = z_of[t]
+        label = number and labelled[t]
+        _standardise(baseline[i], scale, zb)
+        _product(V_of[t], zb, vb)
+        _product_transposed(away_of[t], zb, ab)
+        mean_b, var_b = dot(zb, mean_of[t]), max(dot(zb, vb), 0.0)
+        gain = shift = noise = 0.0
+        if label:
+            noise = max(error, label_error) ** 2
+            total = var_b + noise
             surprise = r - mean_b
-            if surprise * surprise > z[t] * z[t] * total:
-                shut[t] = BASELINES
-                code[i] = BASELINES
-                surprises[0] += 1
-                if surprises[0] >= surprises[1]:
-                    shut[:] = DRIFT
+            if surprise * surprise > z * z * (total + _left_over(ab, ab, 0.0, left)):
+                gate[t] = DISAGREES
+                code[i] = DISAGREES
                 continue
-            gain = 1.0 / total if total > 0.0 else 0.0
+            gain = 1.0 / total
             shift = gain * surprise
-        # Knowing x_b'θ = r_b moves every estimate that is correlated with it, and narrows it.
+        # Estimates per unit of each feature; a label moves those that are correlated with it.
+        for j in range(p):
+            weights[j] = mean_of[t, j] + vb[j] * shift
+            if j < d:
+                weights[j] /= scale[j]
+        rest = weights[d] if p > d else 0.0
         for k in range(n_actions):
-            cross[k] = dot(actions[i, k], vb)
-            mean[k] += cross[k] * shift
-        mean_b += var_b * shift
-        narrow = 1.0 - var_b * gain
-        code[i] = NOT_CLEARED
+            mean[k], tried[k] = dot(actions[i, k], weights[:d]) + rest, False
+        to_beat = r if label else mean_b
+        code[i] = BASELINE_BEST
         for _ in range(n_actions):
             k = _best_untried(mean, tried)
             tried[k] = True
-            if k == index[i] and not literal:
+            if not mean[k] > to_beat:
                 break
-            if known and slack[i] == 0.0 and mean[k] < floor[i]:
+            if k == index[i]:
+                continue
+            code[i] = TOO_UNCERTAIN
+            if given and mean[k] < least:
                 break
-            if k == guess:
-                variance = guess_variance
-            else:
-                _product(V[t], actions[i, k], vx)
-                variance = dot(vx, actions[i, k])
-            variance -= cross[k] * cross[k] * gain
-            if known:
-                lower = mean[k] - z[t] * np.sqrt(max(variance, 0.0))
-                if lower >= floor[i]:
-                    chosen[i], bound[i], code[i] = k, lower, OPEN
-                    break
-            if not known or slack[i] > 0.0:
-                lower = _difference_bound(
-                    mean[k], mean_b, variance, cross[k] * narrow, var_b * narrow, alpha, literal, z[t]
-                )
-                if lower >= 0.0:
-                    chosen[i], bound[i], floor[i], code[i] = k, lower, 0.0, OPEN
-                    break
-        if chosen[i] < 0 and index[i] >= 0 and not literal:
-            # The baseline never falls below its own floor, however well its reward is known. (The paper's
-            # literal floor lies above a baseline that loses, so there it is judged as the rest.)
-            chosen[i], bound[i], code[i] = index[i], r if known else 0.0, OPEN
-            floor[i] = _floor(r, alpha, literal) if known else 0.0
+            _standardise(actions[i, k], scale, zx)
+            _product(V_of[t], zx, vx)
+            _product_transposed(away_of[t], zx, ax)
+            variance, cross = dot(zx, vx), dot(zx, vb)
+            lower, cleared = np.nan, True
+            if given:
+                beta = cross * gain
+                narrowed = variance - 2 * beta * cross + beta * beta * (var_b + noise)
+                lower = _below(mean[k], narrowed + _left_over(ax, ab, beta, left), z)
+                cleared = lower >= least
+            if not label and cleared or label and not cleared and error > 0.0:
+                # Without a label the baseline of this very request is compared with, whatever is claimed.
+                keep = 1.0 - var_b * gain
+                ahead = _difference(
+                    mean[k], mean_b + var_b * shift, variance - cross * cross * gain, cross * keep,
+                    var_b * keep, ax, ab, left, alpha, literal, z,
+                )  # fmt: skip
+                cleared = ahead >= 0.0
+                if not given or label:
+                    lower = ahead
+                    if cleared:
+                        floor[i] = 0.0
+            if cleared:
+                chosen[i], bound[i], code[i] = k, lower * unit, CERTIFIED
+                break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from time import perf_counter
 from typing import Any
 
@@ -58,16 +59,20 @@ class Late(Timed):
         super().__init__(policy)
         self.delay, self.drop, self.rng = delay, drop, rng
         self._asked: Int = np.empty(0, dtype=np.int64)
+        self._numbered = 0
         self._due: Int = np.empty(0, dtype=np.int64)
         self._held: Outcomes | None = None
 
     def decide(self, requests: Requests) -> Choices:
         """The policy's choices; the rounds are kept for the rewards to come."""
         self._asked = requests.round
+        self._numbered += len(requests)
         return super().decide(requests)
 
     def learn(self, outcomes: Outcomes) -> None:
         """Pass on what is due by the last round asked about."""
+        numbers = np.arange(self._numbered - len(outcomes), self._numbered)
+        outcomes = replace(outcomes, decision=numbers)
         keep = self.rng.random(len(outcomes)) >= self.drop
         due = np.concatenate([self._due, self._asked[keep] + self.delay])
         held = _join(self._held, outcomes, keep)
@@ -78,14 +83,15 @@ class Late(Timed):
 
 
 def _pick(outcomes: Outcomes, rows: Any) -> Outcomes:
-    return Outcomes(outcomes.task[rows], outcomes.features[rows], outcomes.reward[rows])
+    return Outcomes(*(column[rows] for column in _columns(outcomes)))
 
 
 def _join(held: Outcomes | None, new: Outcomes, keep: Any) -> Outcomes:
     if held is None:
         return _pick(new, keep)
-    return Outcomes(
-        np.concatenate([held.task, new.task[keep]]),
-        np.concatenate([held.features, new.features[keep]]),
-        np.concatenate([held.reward, new.reward[keep]]),
-    )
+    pairs = zip(_columns(held), _columns(new), strict=True)
+    return Outcomes(*(np.concatenate([old, fresh[keep]]) for old, fresh in pairs))
+
+
+def _columns(outcomes: Outcomes) -> list[Any]:
+    return [getattr(outcomes, f.name) for f in fields(outcomes)]

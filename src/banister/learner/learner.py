@@ -1,0 +1,133 @@
+"""One learner for trials and for life: `decide`, `learn`, `refit`, `forget`.
+
+It knows tasks and decisions by number and holds what follows from them: a belief, gates and a watch over the
+belief, and the rows from which the next belief is made. Names, ledgers, clocks and threads are the
+application's; truth and score are the trial's.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from banister.contract import Bool
+from banister.data import Float, Int
+from banister.learner.memory import Memory, Snapshot
+from banister.safety import _kernels
+from banister.safety.belief import Belief, Believer
+from banister.safety.constraint import Constraint
+from banister.safety.gates import EVERY_TASK, Gates
+from banister.safety.reasons import DRIFT, NEW_TASK, NO_DATA
+from banister.safety.watch import Alarm, Watch
+
+
+class Verdicts(NamedTuple):
+    """For each request: the action or −1 for the baseline, its bound, the floor, the code of the reason."""
+
+    chosen: Int
+    bound: Float
+    floor: Float
+    code: Int
+
+
+class Learner:
+    """Beliefs about tasks, and what they allow. Not thread-safe: its owner holds a lock.
+
+    Args:
+        constraint: the floor.
+        believer: how beliefs are made.
+        dim: the number of features.
+    """
+
+    def __init__(self, constraint: Constraint, believer: Believer, dim: int) -> None:
+        self.constraint, self.believer = constraint, believer
+        self.memory = Memory(dim)
+        self.use(Belief.none(0, dim))
+
+    def use(self, belief: Belief) -> None:
+        """Serve from this belief: gates open where it knows a task, and its watch begins."""
+        self.belief, self.gates, self.watch = belief, Gates.of(belief), Watch(belief)
+        b, c = belief, self.constraint
+        self._frozen = (
+            c.literal, c.alpha, b.frame.scale, b.frame.reward,
+            b.mean, b.V, b.away, b.left, b.z, b.labelled, b.label_error,
+        )  # fmt: skip
+
+    def unknown_task(self) -> int:
+        """Why a task that this belief has never seen stays at its baseline."""
+        return NEW_TASK if self.belief.known.any() else NO_DATA
+
+    def decide(
+        self, task: Int, actions: Float, index: Int, baseline: Float, low: Float, high: Float, std: Float
+    ) -> Verdicts:
+        """Verdicts on requests (m, K, d) in turn; `baseline` (m, d) and `index` are the baselines'."""
+        m = len(task)
+        out = Verdicts(
+            np.full(m, -1), np.full(m, np.nan), self.constraint.floor(high), np.full(m, self.unknown_task())
+        )
+        known = task < len(self.gates.codes)
+        columns = (task, actions, baseline, index, low, high, std)
+        if not self.gates.any_open:
+            out.code[known] = self.gates.codes[task[known]]
+        elif known.all():
+            _kernels.judge(*columns, *self._frozen, self.gates.codes, *out)
+        elif known.any():
+            part = Verdicts(*(column[known] for column in out))
+            _kernels.judge(*(c[known] for c in columns), *self._frozen, self.gates.codes, *part)
+            for whole, some in zip(out, part, strict=True):
+                whole[known] = some
+        return out
+
+    def decide_one(
+        self, task: int, actions: Float, baseline: int, low: float, high: float, std: float
+    ) -> tuple[int, float, float, int]:
+        """The verdict on one request with actions (K, d); an unknown baseline reward is NaN."""
+        verdicts = self.decide(
+            np.array([task]), actions[None], np.array([baseline]), actions[baseline : baseline + 1],
+            np.array([low]), np.array([high]), np.array([std]),
+        )  # fmt: skip
+        chosen, bound, floor, code = verdicts
+        return int(chosen[0]), float(bound[0]), float(floor[0]), int(code[0])
+
+    def claim(self, task: int, x: Float, reward: float, std: float, number: int) -> None:
+        """Remember a claimed baseline reward of decision `number`."""
+        if not math.isnan(reward):
+            self.memory.labels.add(task, x, reward, std, number)
+
+    def learn(self, task: int, x: Float, y: float, is_baseline: bool, claim: float, number: int) -> list[Alarm]:
+        """Take in the reward of decision `number`; alarms shut gates and are returned."""
+        self.memory.plays.add(task, x, y, is_baseline, claim, number)
+        return self.check(task, x, y, number)
+
+    def check(self, task: int, x: Float, y: float, number: int) -> list[Alarm]:
+        """Compare a reward that the belief has not seen with it."""
+        alarms = self.watch.see(task, x, y, number)
+        for alarm in alarms:
+            self.forget(alarm.task, alarm.since)
+        return alarms
+
+    def learn_many(
+        self, task: Int, X: Float, y: Float, is_baseline: Bool, claim: Float, number: Int
+    ) -> list[Alarm]:
+        """Take in many rewards."""
+        self.memory.plays.extend(task, X, y, is_baseline, claim, number)
+        if len(self.belief.usual) == 0:
+            return []
+        rows = zip(task.tolist(), X, y.tolist(), number.tolist(), strict=True)
+        return [alarm for row in rows for alarm in self.check(*row)]
+
+    def forget(self, task: int, since: int) -> None:
+        """A task, or with `EVERY_TASK` all, has changed at decision `since`: shut, and learn anew."""
+        self.gates.shut(task, DRIFT)
+        self.memory.forget(task, since)
+
+    def refit(self, n_tasks: int, decisions: int) -> None:
+        """A new belief from everything that counts."""
+        self.use(self.believe(self.memory.snapshot(), n_tasks, decisions))
+
+    def believe(self, snapshot: Snapshot, n_tasks: int, decisions: int) -> Belief:
+        """The belief that follows from a snapshot; nothing changes."""
+        last = None if EVERY_TASK in snapshot.since else self.belief
+        return self.believer.believe(snapshot.seen(), n_tasks, decisions, last)

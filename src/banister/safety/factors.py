@@ -1,0 +1,84 @@
+"""Rows as a fit sees them: a triangular factor of each task's rows, in the belief's own coordinates.
+
+All that rows `(X, y)` say of a linear model is `R` and `z` with `R'R = X'X`, `R'z = X'y`, and the part of
+`y'y` that no θ explains. Up to p rows are their own factor; more are reduced to p by a QR decomposition. So a
+fit costs what its tasks and features cost, however long their history is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from banister.data import Float, Int
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """Rows of one kind of T tasks; shorter factors are filled up with rows of zeros, which say nothing.
+
+    Attributes:
+        R: (T, r, p); z: (T, r).
+        rest: (T,) what no θ explains of `yy` (T,) = Σ y².
+        n: (T,) the number of rows.
+    """
+
+    R: Float
+    z: Float
+    rest: Float
+    yy: Float
+    n: Float
+
+    @classmethod
+    def of(cls, task: Int, Z: Float, y: Float, n_tasks: int) -> Factors:
+        """The factors of rows (n, p) of tasks (n,)."""
+        p = Z.shape[1]
+        n = np.bincount(task, minlength=n_tasks)
+        r = int(min(n.max(initial=0), p))
+        R, z, rest = np.zeros((n_tasks, r, p)), np.zeros((n_tasks, r)), np.zeros(n_tasks)
+        order, ends = np.argsort(task, kind="stable"), np.cumsum(n)
+        joined = np.concatenate([Z, y[:, None]], axis=1)[order]
+        for t in np.flatnonzero(n):
+            rows = joined[ends[t] - n[t] : ends[t]]
+            if n[t] > p:
+                factor = np.linalg.qr(rows, mode="r")
+                rows, rest[t] = factor[:p], factor[p, p] ** 2
+            R[t, : len(rows)], z[t, : len(rows)] = rows[:, :p], rows[:, p]
+        yy = np.bincount(task, weights=y * y, minlength=n_tasks).astype(float)
+        return cls(R, z, rest, yy, n.astype(float))
+
+    @classmethod
+    def none(cls, n_tasks: int, p: int) -> Factors:
+        """No rows."""
+        nothing = np.zeros(n_tasks)
+        return cls(np.zeros((n_tasks, 0, p)), np.zeros((n_tasks, 0)), nothing, nothing, nothing)
+
+    def of_tasks(self, tasks: Int | slice) -> Factors:
+        """Those of some tasks."""
+        return Factors(self.R[tasks], self.z[tasks], self.rest[tasks], self.yy[tasks], self.n[tasks])
+
+
+@dataclass(frozen=True, eq=False)
+class Information:
+    """Rows in units of their own noise: `R` (T, r, p) and `y` (T, r), the first `plays` of them from plays."""
+
+    R: Float
+    y: Float
+    plays: int
+
+    @classmethod
+    def of(cls, plays: Factors, noise: Float, labels: Factors, label_variance: Float) -> Information:
+        """Plays with variances `noise` (T,), labels with `label_variance` (T,)."""
+        a, b = 1 / np.sqrt(noise), 1 / np.sqrt(label_variance)
+        if labels.R.shape[1] == 0:
+            return cls(plays.R * a[:, None, None], plays.z * a[:, None], plays.R.shape[1])
+        return cls(
+            np.concatenate([plays.R * a[:, None, None], labels.R * b[:, None, None]], axis=1),
+            np.concatenate([plays.z * a[:, None], labels.z * b[:, None]], axis=1),
+            plays.R.shape[1],
+        )
+
+    def of_tasks(self, tasks: Int | slice) -> Information:
+        """That of some tasks."""
+        return Information(self.R[tasks], self.y[tasks], self.plays)

@@ -1,0 +1,344 @@
+"""The hierarchical fit: what tasks share, and how well that is known, from sums of their rows.
+
+`θ_t = μ + L w_t + u_t` with noise of its own in each task (see `posterior`). One task alone is an ordinary
+regression (k = 0, everything is μ); equal tasks are one task (L and D vanish); the paper's low-rank model is
+`μ = 0, D = 0`. Everything is estimated by restricted maximum likelihood, in passes:
+
+1. (μ, L) by a few steps of parameter-expanded EM, the left-over integrated out.
+2. What all rows leave open of (μ, L): `S = Σ cc' ⊗ F`, coefficients being free parameters.
+3. Noise: residual squares over the rows not spent, moderated across tasks.
+4. D by Fisher scoring, one coordinate each.
+5. Directions are added where scores stand out of what noise makes of them, and dropped where they no longer
+   do: the edge is that of random matrices, `(1 + √(p/T))²`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from banister.contract import Bool
+from banister.data import Float, Int
+from banister.safety.factors import Factors, Information
+from banister.safety.noise import Moderated, moderate
+from banister.safety.posterior import Posterior, Shared, chunks, symmetric
+
+PASSES = 16  # with these, D, noise and directions have settled on every design tried
+_WARM = 6  # passes from the last fit's result
+_EM_STEPS = 3  # of (μ, L) a pass
+_ADD = (1, 3, 5, 9, 10)  # passes in which directions may be added, counted from a cold start
+_DROP = (7, 12)
+_TRIAL = 3  # directions more than stand out, added once on trial: weak ones need each other to be seen
+_STANDS_OUT = 1.1  # above the edge of noise: finite samples reach a little beyond it
+_TRIED = 1.5  # a direction on trial must at least exceed the typical size of noise
+_MOST_RANK = 15  # directions; beyond, the left-over D is as good and cheaper
+EXACT = 100.0  # a label said to be exact counts as a reward with this much less noise
+_OUTLYING = 3.0  # robust standard deviations of log noise beyond which a task is unlike the others
+_STEP = 4.0  # factor by which D may change in one pass
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """What a fit is made from: plays, labels, and the variance that labels claim, (T,)."""
+
+    plays: Factors
+    labels: Factors
+    claimed: Float
+
+    @property
+    def n_tasks(self) -> int:
+        """T."""
+        return len(self.plays.n)
+
+    @property
+    def dim(self) -> int:
+        """p."""
+        return int(self.plays.R.shape[2])
+
+    def of_tasks(self, tasks: Int | slice) -> Rows:
+        """The rows of some tasks."""
+        return Rows(self.plays.of_tasks(tasks), self.labels.of_tasks(tasks), self.claimed[tasks])
+
+    def chunks(self) -> list[slice]:
+        """Slices of tasks whose matrices stay in the processor's cache."""
+        return chunks(self.n_tasks, self.dim * self.dim)
+
+    def information(self, noise: Float, level: float) -> Information:
+        """Every row in units of its noise.
+
+        Args:
+            noise: (T,) variance of each task's rewards.
+            level: their mean over all tasks: an exact label counts as a reward with `EXACT` times less.
+        """
+        claimed = np.maximum(self.claimed, level / EXACT**2)
+        return Information.of(self.plays, noise, self.labels, claimed)
+
+    def mean_square(self) -> float:
+        """Of rewards and labels."""
+        total = self.plays.yy.sum() + self.labels.yy.sum()
+        rows = self.plays.n.sum() + self.labels.n.sum()
+        return max(float(total) / max(float(rows), 1.0), 1e-300)
+
+    def most_directions(self) -> int:
+        """The largest k whose `k (p + T − k) + p` parameters are no more than half the rows."""
+        rows = max(float(self.plays.n.sum()), float(self.labels.n.sum()))
+        p, T = self.dim, self.n_tasks
+        most = max(min(T - 2, p - 1, _MOST_RANK), 0)
+        return max((k for k in range(most + 1) if k * (p + T - k) + p <= rows / 2), default=0)
+
+
+@dataclass(frozen=True, eq=False)
+class Hierarchy:
+    """A fit: what tasks share and how well it is known.
+
+    Attributes:
+        shared: μ, L and D.
+        open: (k+1, k+1, p, p) covariance of (μ, L), `S⁻¹`.
+        noise: variance of each task's rewards and the degrees of freedom behind it, (T,); level: their mean.
+        spread: (p,) standard error of D.
+        unforced: (p,) D as it would be without the constraint that variances are positive.
+        information: (p, p) Fisher's, of D.
+        unseen: (p,) coordinates of which rows say next to nothing.
+        size: τ0², the prior variance of a coordinate before anything is known.
+    """
+
+    shared: Shared
+    open: Float
+    noise: Moderated
+    level: float
+    spread: Float
+    unforced: Float
+    information: Float
+    unseen: Bool
+    size: float
+
+    def open_of(self, c: Float) -> Float:
+        """Covariance of `μ + L w_t` for coefficients `c = (1, w)` (T, k+1): what all rows leave open."""
+        return _combined(self.open, c)
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Where a fit may begin: the last fit's result, kept in the users' units.
+
+    Attributes:
+        shared: μ, L and D.
+        noise: a guess at the variance of rewards, as a multiple of their mean square.
+        rows: how many rows the last fit that began from nothing had.
+    """
+
+    shared: Shared
+    noise: float
+    rows: int
+
+    def per(self, units: Float) -> Start:
+        """With coefficients (p,) in other units."""
+        s = self.shared
+        return Start(Shared(s.mu * units, s.L * units[:, None], s.D * units**2), self.noise, self.rows)
+
+
+def fit(rows: Rows, start: Start | None = None) -> Hierarchy:
+    """Fit the hierarchy to rows in standardised coordinates."""
+    work = _Work(rows, start)
+    for number in range(0 if start is None else PASSES - _WARM, PASSES):
+        work.run(number)
+    return work.result()
+
+
+class _Work:
+    """The state of a fit between passes."""
+
+    def __init__(self, rows: Rows, start: Start | None) -> None:
+        self.rows, self.T, self.p = rows, rows.n_tasks, rows.dim
+        self.square = rows.mean_square()
+        self.size = self.square / self.p
+        self.most = rows.most_directions()
+        self.mu, self.L, self.D = np.zeros(self.p), np.zeros((self.p, 0)), np.full(self.p, self.size)
+        self.level = self.square / 2
+        if start is not None:
+            self.mu, self.L, self.D = start.shared.mu, start.shared.L[:, : self.most], start.shared.D
+            self.level = start.noise
+        self.noise = Moderated(np.full(self.T, self.level), np.full(self.T, 1.0))
+        self.kept: Bool = np.ones(self.T, dtype=bool)
+        self.chunks = rows.chunks()
+
+    def run(self, number: int) -> None:
+        """One pass."""
+        noise = self.noise.variance
+        info = self.rows.information(noise, float(noise.mean()))
+        self._bound_left_over(info)
+        self._reduce(info)
+        for _ in range(_EM_STEPS if self.L.shape[1] else 1):
+            self._expand()
+        self._orthogonalise()
+        self.posts = self._given()
+        self._leave_open()
+        adding = number in _ADD and self.L.shape[1] < self.most
+        self._judge(adding)
+        self._estimate_noise(number)
+        self._score_left_over()
+        if adding:
+            self._add(on_trial=number == _ADD[0])
+        if number in _DROP:
+            self._drop()
+
+    def _bound_left_over(self, info: Information) -> None:
+        """Keep D where arithmetic can tell it from nothing and from infinity."""
+        told = np.einsum("trp,trp->p", info.R, info.R) / self.T
+        self.D = np.minimum(np.maximum(self.D, 1e-7 / np.maximum(told, 1e-300)), 1e4 * self.size)
+
+    def _reduce(self, info: Information) -> None:
+        """Integrate the left-over out of every task's rows."""
+        shared = Shared(self.mu, self.L, self.D)
+        self.posts = [Posterior(info.of_tasks(chunk), shared) for chunk in self.chunks]
+        self.H, self.b = np.empty((self.T, self.p, self.p)), np.empty((self.T, self.p))
+        for chunk, post in zip(self.chunks, self.posts, strict=True):
+            self.H[chunk], self.b[chunk] = post.H, post.b
+
+    def _given(self) -> list[Posterior]:
+        """The same rows and left-over, with μ and L as they are now."""
+        shared = Shared(self.mu, self.L, self.D)
+        return [post.given(shared) for post in self.posts]
+
+    def _expand(self) -> None:
+        """One step of parameter-expanded EM for (μ, L), D and noise given."""
+        k, posts = self.L.shape[1], self._given()
+        c = np.concatenate([post.c for post in posts])
+        moment = c[:, :, None] * c[:, None, :]
+        moment[:, 1:, 1:] += np.concatenate([post.M for post in posts])
+        S = self._blocks(moment, self.H) + np.eye((k + 1) * self.p) / self.size
+        right = (c.T @ self.b).reshape(-1)
+        B = cho_solve(cho_factor(S, overwrite_a=True), right).reshape(k + 1, self.p).T
+        mean = c[:, 1:].mean(axis=0)
+        spread = moment[:, 1:, 1:].mean(axis=0) - np.outer(mean, mean)
+        self.mu = B[:, 0] + B[:, 1:] @ mean
+        self.L = B[:, 1:] @ np.linalg.cholesky(symmetric(spread) + 1e-12 * np.eye(k))
+
+    def _blocks(self, weights: Float, H: Float) -> Float:
+        """Σ_t weights_t ⊗ H_t as a matrix of blocks."""
+        q, p = weights.shape[1], self.p
+        sums = weights.reshape(len(H), -1).T @ H.reshape(len(H), -1)
+        return sums.reshape(q, q, p, p).transpose(0, 2, 1, 3).reshape(q * p, q * p)
+
+    def _orthogonalise(self) -> None:
+        if self.L.shape[1]:
+            turn = np.linalg.eigh(self.L.T @ self.L)[1]
+            self.L = np.ascontiguousarray((self.L @ turn)[:, ::-1])
+
+    def _leave_open(self) -> None:
+        """What all rows leave open of (μ, L): the inverse of `S = Σ cc' ⊗ F`."""
+        q, p = self.L.shape[1] + 1, self.p
+        S = np.eye(q * p) / self.size
+        for post in self.posts:
+            c = post.c
+            S += self._blocks(c[:, :, None] * c[:, None, :], post.free_precision())
+        inverse = cho_solve(cho_factor(symmetric(S), overwrite_a=True), np.eye(q * p), overwrite_b=True)
+        self.open = inverse.reshape(q, p, q, p).transpose(0, 2, 1, 3).copy()
+
+    def _judge(self, adding: bool) -> None:
+        """Compare scores and residuals of every task with what the model expects of them."""
+        T, p, noise = self.T, self.p, self.noise.variance
+        self.rss, self.freedom = np.empty(T), np.empty(T)
+        self.Q, self.expected, self.information = np.empty((T, p)), np.empty((T, p)), np.zeros((p, p))
+        self.covariance = np.zeros((p, p))
+        for chunk, post in zip(self.chunks, self.posts, strict=True):
+            opened, kept = _combined(self.open, post.c), self.kept[chunk]
+            learned = post.learned(opened)
+            self.rss[chunk] = self.rows.plays.rest[chunk] + post.play_squares(noise[chunk])
+            self.freedom[chunk] = np.maximum(self.rows.plays.n[chunk] - post.spent(learned), 0.0)
+            self.Q[chunk], self.expected[chunk] = post.Q, post.scores_expected(learned)
+            K = post.K[kept]
+            self.information += np.einsum("tij,tij->ij", K, K)
+            if adding:
+                self.covariance += K.sum(axis=0) - (K @ opened[kept] @ K).sum(axis=0)
+
+    def _estimate_noise(self, number: int) -> None:
+        """Residual squares over the rows that the fit has not spent."""
+        rss, freedom, n = self.rss, self.freedom, self.rows.plays.n
+        # With hardly a row left over, residuals are rounding and no noise level.
+        least = (1e-4 if freedom.sum() < 0.1 * n.sum() else 1e-12) * self.square
+        pooled = max((rss.sum() + 1e-3 * self.level) / (freedom.sum() + 1e-3), least)
+        self.level *= float(np.exp(np.clip(np.log(pooled / self.level), -4, 1)))
+        self.noise = Moderated(np.full(self.T, self.level), np.full(self.T, max(freedom.sum(), 1.0)))
+        if number < PASSES // 2:
+            return
+        if self.T > 1:
+            self.noise = moderate(np.maximum(rss / np.maximum(freedom, 0.5), least), freedom)
+            self.level = float(np.average(self.noise.variance, weights=np.maximum(n, 1e-9)))
+        self.kept = ~outlying(rss / np.maximum(freedom, 1e-9), freedom)
+
+    def _score_left_over(self) -> None:
+        """One step of Fisher scoring for D; tasks unlike the others are left out."""
+        self.score = (self.Q[self.kept] ** 2).sum(axis=0) - self.expected[self.kept].sum(axis=0)
+        steady = np.diag(1e-2 / self.D**2 + 1e-9 * np.diag(self.information))
+        step = np.linalg.solve(self.information + steady, self.score)
+        self.used, wanted = self.D, self.D + step
+        self.D = np.minimum(np.clip(wanted, self.D / _STEP, self.D * _STEP), 100 * self.size)
+
+    def _add(self, *, on_trial: bool) -> None:
+        """Directions in which scores of many tasks stand out of what noise makes of them."""
+        Q = self.Q[self.kept]
+        values, vectors = np.linalg.eigh(symmetric(self.covariance))
+        seen = values > 1e-9 * values[-1]
+        white = vectors[:, seen] / np.sqrt(values[seen])
+        sizes, directions = np.linalg.eigh(white.T @ (Q.T @ Q) @ white)
+        found = int((sizes > _STANDS_OUT * noise_edge(int(seen.sum()), self.T)).sum())
+        more = found + (_TRIAL if on_trial else 0)
+        more = min(more, self.most - self.L.shape[1], int((sizes > _TRIED).sum()))
+        if more > 0:
+            new = white @ directions[:, ::-1][:, :more] * np.sqrt(self.T * (sizes[::-1][:more] - 1))
+            self.L = np.concatenate([self.L, new], axis=1)
+
+    def _drop(self) -> None:
+        """Directions that no longer stand out of the noise of their own estimate."""
+        if self.L.shape[1] == 0:
+            return
+        H = self.H.mean(axis=0)
+        dims = np.linalg.matrix_rank(H, tol=1e-9 * np.trace(H), hermitian=True)
+        sizes, turn = np.linalg.eigh(self.L.T @ H @ self.L)
+        self.L = (self.L @ turn)[:, 1 + sizes > _STANDS_OUT * noise_edge(min(self.p, int(dims)), self.T)]
+
+    def result(self) -> Hierarchy:
+        """What the last pass found, with the D that it used."""
+        expected = self.expected[self.kept]
+        unseen = expected.sum(axis=0) * self.size < 0.05
+        inverse = np.linalg.pinv(self.information, rcond=1e-10, hermitian=True)
+        spread = np.sqrt(2 / np.maximum((expected**2).sum(axis=0), 1e-300))
+        return Hierarchy(
+            shared=self.posts[0].shared,
+            open=self.open,
+            noise=self.noise,
+            level=self.level,
+            spread=np.minimum(spread, self.size),
+            unforced=np.where(unseen, self.used, self.used + inverse @ self.score),
+            information=self.information,
+            unseen=unseen,
+            size=self.size,
+        )
+
+
+def _combined(open_: Float, c: Float) -> Float:
+    """`(c ⊗ I)' S⁻¹ (c ⊗ I)` of each task, (T, p, p), for `S⁻¹` (q, q, p, p) and c (T, q)."""
+    q, p = open_.shape[0], open_.shape[2]
+    pairs = (c[:, :, None] * c[:, None, :]).reshape(len(c), -1)
+    return (pairs @ open_.reshape(q * q, p * p)).reshape(len(c), p, p)
+
+
+def noise_edge(dims: int, n_tasks: int) -> float:
+    """The largest eigenvalue that pure noise gives a covariance of `dims` dimensions from `n_tasks` draws."""
+    return float((1 + np.sqrt(dims / max(n_tasks, 1))) ** 2)
+
+
+def outlying(raw: Float, freedom: Float) -> Bool:
+    """Tasks whose residual variance is far above the others', (T,); at least five tasks can tell."""
+    told = freedom >= 2
+    if told.sum() < 5:
+        return np.zeros(len(raw), dtype=bool)
+    size = np.log(np.maximum(raw, 1e-300))
+    middle = np.median(size[told])
+    usual = 1.4826 * np.median(np.abs(size[told] - middle))
+    chance = np.sqrt(2 / np.maximum(freedom, 1))
+    found: Bool = told & (size - middle > _OUTLYING * np.maximum(usual, chance))
+    return found

@@ -1,0 +1,28 @@
+"""Why a decision is what it is: one list for policies, decisions, gates, the ledger and reports."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Short codes, kept by name in files."""
+
+    CERTIFIED = "certified"
+    BASELINE_BEST = "kept:baseline-best"
+    TOO_UNCERTAIN = "kept:too-uncertain"
+    NO_DATA = "fallback:no-data"
+    NEW_TASK = "fallback:new-task"
+    DISAGREES = "fallback:baseline-disagrees"
+    DRIFT = "fallback:drift"
+
+    @property
+    def code(self) -> int:
+        """Its number in compiled code."""
+        return CODES[self]
+
+
+REASONS = tuple(Reason)
+CODES = {reason: code for code, reason in enumerate(REASONS)}
+CERTIFIED, BASELINE_BEST, TOO_UNCERTAIN, NO_DATA, NEW_TASK, DISAGREES, DRIFT = range(len(REASONS))
+OPEN = CERTIFIED  # a gate's state: what it allows is decided action by action

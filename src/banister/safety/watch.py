@@ -1,0 +1,141 @@
+"""Is the belief still right? One family of sequential tests for rewards of one task and of all.
+
+A reward that was not in the fit has a standardised error `u`. Its rank among the errors of the fit's own rows
+gives p-values that are uniform while the world stays as it was, whatever the noise looks like: of `|u|`, of
+`u` and of `−u`. The normal distribution gives others, which are right where the belief's own doubt outweighs
+the noise and ranks mislead; the larger of the two counts. Each becomes an e-value, a bet with expectation at
+most 1:
+
+* on size: `∫ κ p^{κ−1} dκ = (1 − p + p log p) / (p log² p)`, large where p is small;
+* on a shift up or down: `1 + λ (1 − 2p)`, which grows slowly and surely under a small lasting shift. Played
+  actions are those whose estimate came out highest, so their errors lean; only what lies beyond `_LEAN`
+  standard errors of the estimate itself counts as a shift.
+
+A stream multiplies its e-values and starts again from 1 whenever it falls below (an e-CUSUM: Shin, Ramdas and
+Rinaldo 2024), so an alarm at `1/TAIL` comes at most `TAIL` times a reward on average while nothing has
+changed, and three streams share that. The start of the run that rang is where the change began.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from banister.data import Float, Int
+from banister.estimators._kernels import compiled, dot
+from banister.safety.belief import Belief
+from banister.safety.gates import EVERY_TASK
+
+TAIL = 1e-6  # false alarms a reward, at most: one in a million
+_STREAMS = 3
+_ALARM = math.log(_STREAMS / TAIL)
+_BET = 0.3  # on a shift: a third of what may be lost keeps growth positive under shifts of a fifth of the noise
+_LEAN = 2.0  # standard errors of an estimate that selection may well have added to it
+_LEAST = 100  # residuals of the fit before ranks among them say anything
+_MANY = 10  # tasks from which a change that they share can be told from a change of one
+_APART = 64  # rewards of others, at most, between two of the same task in the stream of all
+
+
+class Alarm(NamedTuple):
+    """A change: the task (`EVERY_TASK` for all), the first decision after it, the excess over the alarm."""
+
+    task: int
+    since: int
+    excess: float
+
+
+@compiled
+def bet_on_size(p):  # type: ignore[no-untyped-def]
+    """The logarithm of the mixed calibrator; its limit at p = 1 is log ½."""
+    if p > 0.999:
+        return math.log(0.5)
+    low = math.log(p)
+    return math.log((1.0 - p + p * low) / (p * low * low))
+
+
+@compiled
+def _over(u):  # type: ignore[no-untyped-def]
+    """The probability that a standard normal exceeds u."""
+    return 0.5 * math.erfc(u / math.sqrt(2.0))
+
+
+@compiled
+def standardised(x, y, scale, unit, mean, V, noise):  # type: ignore[no-untyped-def]
+    """`(y − x'θ̂) / √(s² + x'Vx)` in the belief's units, and the estimate's share in that error's size."""
+    p, d = mean.shape[0], x.shape[0]
+    z = np.ones(p)
+    for j in range(d):
+        z[j] = x[j] / scale[j]
+    own = 0.0
+    for i in range(p):
+        own += z[i] * dot(V[i], z)
+    total = own + noise * noise
+    if not total > 0.0:
+        return 0.0, 0.0
+    return (y / unit - dot(z, mean)) / math.sqrt(total), math.sqrt(max(own, 0.0) / total)
+
+
+@compiled
+def step(u, lean, usual, sizes, logs, starts, number):  # type: ignore[no-untyped-def]
+    """Add an error to a stream's three runs; the largest log e-value, and where its run began."""
+    n = usual.shape[0]
+    larger = (1.0 + n - np.searchsorted(sizes, abs(u))) / (n + 1.0)
+    above = (1.0 + n - np.searchsorted(usual, u - lean)) / (n + 1.0)
+    below = (1.0 + np.searchsorted(usual, u + lean, side="right")) / (n + 1.0)
+    gains = (
+        bet_on_size(max(larger, 2.0 * _over(abs(u)))),
+        math.log(1.0 + _BET * (1.0 - 2.0 * max(above, _over(u - lean)))),
+        math.log(1.0 + _BET * (1.0 - 2.0 * max(below, _over(-u - lean)))),
+    )
+    most, since = -np.inf, number
+    for i in range(3):
+        if logs[i] <= 0.0:
+            logs[i], starts[i] = 0.0, number
+        logs[i] += gains[i]
+        if logs[i] > most:
+            most, since = logs[i], starts[i]
+    return most, since
+
+
+class Watch:
+    """Streams of one belief: one a task, and one for all tasks together.
+
+    Showing it the same rewards again gives the same alarms.
+    """
+
+    def __init__(self, belief: Belief) -> None:
+        self._belief = belief
+        self._sizes = np.sort(np.abs(belief.usual))
+        n = belief.n_tasks if len(belief.usual) >= _LEAST else 0
+        self._logs: Float = np.zeros((n + 1, _STREAMS))
+        self._starts: Int = np.zeros((n + 1, _STREAMS), dtype=np.int64)
+        self._rung = np.zeros(n + 1, dtype=bool)
+        known = int(belief.known.sum())
+        self._apart = min(known, _APART) // 2 if known >= _MANY else 0
+        self._seen, self._last = 0, np.full(n, -self._apart)
+
+    def see(self, task: int, x: Float, y: float, number: int) -> list[Alarm]:
+        """Take in the reward of decision `number`; the alarms that it rings, each once a belief."""
+        b = self._belief
+        if task >= len(self._last) or not b.known[task]:
+            return []
+        u, own = standardised(x, y, b.frame.scale, b.frame.reward, b.mean[task], b.V[task], b.noise[task])
+        lean = _LEAN * own
+        alarms = [self._ring(task, u, lean, number)]
+        if self._apart and self._seen - self._last[task] >= self._apart:
+            self._last[task] = self._seen
+            self._seen += 1
+            alarms.append(self._ring(EVERY_TASK, u, lean, number))
+        return [alarm for alarm in alarms if alarm is not None]
+
+    def _ring(self, task: int, u: float, lean: float, number: int) -> Alarm | None:
+        if self._rung[task]:
+            return None
+        usual = self._belief.usual
+        most, since = step(u, lean, usual, self._sizes, self._logs[task], self._starts[task], number)
+        if most <= _ALARM:
+            return None
+        self._rung[task] = True
+        return Alarm(task, int(since), float(most - _ALARM))

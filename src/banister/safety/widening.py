@@ -1,0 +1,182 @@
+"""From a fit to a belief that can be trusted with a floor: doubts that the likelihood does not see.
+
+The fit is the best guess. A bound that must hold over thousands of decisions also has to allow for
+
+* few tasks: directions from T tasks are known with T − k − 1 degrees of freedom (`tails`);
+* a left-over that selection hides: a baseline that was *chosen* knowing θ shows only 0.15 to 0.2 of the
+  actions' variance along θ_t (a 5th best of 10), so rows taken under it see 1/25 to 1/40 of the energy that
+  lies there. What is significant of the left-over therefore counts `HIDDEN`-fold (`left_over`);
+* tasks unlike the others: noise far above theirs may be signal off the shared directions (`odd_noise`), and
+  scores larger than the left-over explains call for a left-over of the task's own size (`_own_scale`);
+* a baseline that leans to one side of what is offered: the task's level may come from that lean (`lean`);
+* noise that grows with the features (`unequal_noise`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import norm
+from scipy.stats import t as student
+
+from banister.data import Float, Int
+from banister.safety.factors import Factors, Information
+from banister.safety.hierarchy import Hierarchy, outlying
+from banister.safety.posterior import Posterior, Shared
+
+HIDDEN = 25.0  # see the module's second point: 1 / 0.2²
+_SURE = 3.0  # standard errors from which a coordinate's left-over is its own, not the common level
+_SIGNIFICANT = 2.0  # standard errors beyond which the common level counts as seen
+_LARGEST = 100.0  # times τ0²: no coordinate explains more than a hundred times the rewards' mean square
+_ODD = 2.0  # standard deviations of a task's score beyond which its left-over is of its own size
+_ODD_STEPS = 10
+
+
+def tails(n_tasks: int, rank: int, z: float) -> float:
+    """How much wider directions seen in few tasks are taken: the ratio of Student's quantile to the normal's.
+
+    Examples:
+        >>> round(tails(1000, 2, 4.0), 2), tails(5, 0, 4.0)
+        (1.02, 1.0)
+    """
+    if rank == 0:
+        return 1.0
+    return float(student.isf(norm.sf(z), max(n_tasks - rank - 1, 1)) / z) ** 2
+
+
+def left_over(hierarchy: Hierarchy) -> Float:
+    """D with what rows cannot tell apart put at one common level, and what they surely show multiplied."""
+    D, spread = hierarchy.shared.D, hierarchy.spread
+    own = D > _SURE * spread
+    wide = np.where(own, HIDDEN * D, D)
+    rest = ~own
+    if rest.any():
+        total = max(float(hierarchy.unforced[rest].sum()), 0.0)
+        inverse = 2 * np.linalg.pinv(hierarchy.information, rcond=1e-10, hermitian=True)
+        error = np.sqrt(max(float(inverse[np.ix_(rest, rest)].sum()), 0.0))
+        seen = HIDDEN * max(0.0, total - _SIGNIFICANT * error) / max(total, 1e-300)
+        level = total / rest.sum() * max(1.0, seen)
+        unseen = hierarchy.unseen[rest]
+        wide[rest] = np.where(unseen, hierarchy.size, np.maximum(level, 1e-3 * spread[rest]))
+    return np.minimum(wide, _LARGEST * hierarchy.size)
+
+
+def left_over_error(hierarchy: Hierarchy) -> Float:
+    """Standard error of D; while no direction is shared, nothing speaks for a small left-over."""
+    spread = hierarchy.spread * (np.sqrt(HIDDEN) if hierarchy.shared.rank == 0 else 1.0)
+    return np.minimum(spread, hierarchy.size)
+
+
+def odd_noise(raw: Float, freedom: Float, dim: int) -> Float:
+    """Variance added to the left-over of tasks whose residuals are far larger than the others', (T,)."""
+    added, odd = np.zeros(len(raw)), outlying(raw, freedom)
+    if odd.any():
+        added[odd] = np.sqrt(HIDDEN) * (raw[odd] - np.median(raw[freedom >= 2])) / dim
+    return added
+
+
+@dataclass(frozen=True, eq=False)
+class Leaning:
+    """Mean features of each task's played baselines and of what was offered to it, with their counts.
+
+    Features are in standardised coordinates without the intercept; `baseline` and `offered` are (T, d).
+    """
+
+    baseline: Float
+    played: Float
+    offered: Float
+    shown: Float
+
+    @classmethod
+    def of(cls, task: Int, Z: Float, offered_task: Int, offered: Float, n_tasks: int) -> Leaning:
+        """From rows of played baselines (n, d) and a sample of offered actions (m, d)."""
+        return cls(*_means(task, Z, n_tasks), *_means(offered_task, offered, n_tasks))
+
+    def added(self, plays: Factors) -> Float:
+        """Variance added to the left-over of each task, (T,): `mean y² / δ² / p`, δ² the squared lean.
+
+        Were the whole level `x_b'θ` due to the lean, θ would have `level/δ` along it; 0 while the lean is
+        within three standard deviations of none.
+        """
+        told = (self.played > 0) & (self.shown > 0)
+        added = np.zeros(len(plays.n))
+        if not told.any():
+            return added
+        d = self.baseline.shape[1]
+        rows = 1 / (1 / self.played[told] + 1 / self.shown[told])
+        length = ((self.baseline - self.offered)[told] ** 2).sum(axis=1)
+        lean = float((length - d / rows).mean())
+        if lean > 0 and (rows * length - d).sum() > 3 * np.sqrt(2 * d * told.sum()):
+            added = plays.yy / np.maximum(plays.n, 1.0) / lean / plays.R.shape[2]
+        return added
+
+
+def _means(task: Int, Z: Float, n_tasks: int) -> tuple[Float, Float]:
+    n = np.bincount(task, minlength=n_tasks).astype(float)
+    sums = np.zeros((n_tasks, Z.shape[1]))
+    np.add.at(sums, task, Z)
+    return sums / np.maximum(n, 1.0)[:, None], n
+
+
+def unequal_noise(error: Float, Z: Float) -> float:
+    """How much more residuals of rows with large features count than the plain mean says; at least 1.
+
+    Examples:
+        >>> unequal_noise(np.array([1.0, 1.0]), np.array([[1.0], [3.0]]))
+        1.0
+        >>> unequal_noise(np.array([1.0, 3.0]), np.array([[1.0], [3.0]]))
+        1.64
+    """
+    weight, square = (Z**2).sum(axis=1), error**2
+    plain = float(square.mean()) if len(square) else 0.0
+    if plain <= 0 or weight.sum() <= 0:
+        return 1.0
+    return max(1.0, float((weight * square).sum() / weight.sum()) / plain)
+
+
+def widened(
+    info: Information, shared: Shared, added: Float, opened: Float, size: float
+) -> tuple[Float, Float, Float]:
+    """Posterior mean, covariance and `away` of tasks whose left-over is `D + added` or of their own size.
+
+    Args:
+        info: the tasks' rows.
+        shared: what tasks share, its left-over and directions widened already.
+        added: (T,) variance added to each task's left-over.
+        opened: (T, p, p) what all rows leave open of the shared part.
+        size: τ0².
+    """
+    own = _own_scale(info, shared, added, opened, size)
+    D = own[:, None] * shared.D + added[:, None]
+    post = Posterior(info, Shared(shared.mu, shared.L, D))
+    return post.mean, *post.covariance(opened)
+
+
+def _own_scale(info: Information, shared: Shared, added: Float, opened: Float, size: float) -> Float:
+    """The factor of each task's left-over, 1 where its scores are no larger than that explains, (T,)."""
+    scale = np.ones(len(info.y))
+    most = size / float(shared.D.mean())
+    odd = np.arange(len(info.y))
+    for step in range(_ODD_STEPS):
+        D = scale[odd][:, None] * shared.D + added[odd][:, None]
+        found, expected, chance = _scores(info.of_tasks(odd), Shared(shared.mu, shared.L, D), opened[odd])
+        if step == 0:
+            which = found > expected + _ODD * chance
+            odd, found, expected, chance = odd[which], found[which], expected[which], chance[which]
+        if len(odd) == 0:
+            return scale
+        grown = scale[odd] * np.sqrt((found + chance) / expected)  # one standard deviation up
+        scale[odd] = np.clip(grown, 1.0, _LARGEST * most)
+    scale[odd] = np.minimum(HIDDEN * scale[odd], _LARGEST**2 * most)
+    return scale
+
+
+def _scores(info: Information, shared: Shared, opened: Float) -> tuple[Float, Float, Float]:
+    """`Q'DQ` of each task, its expectation under the model and its standard deviation, (T,)."""
+    post, D = Posterior(info, shared), shared.D
+    found = (post.Q**2 * D).sum(axis=1)
+    expected = (post.scores_expected(post.learned(opened)) * D).sum(axis=1)
+    root = np.sqrt(D)
+    scaled = post.K * root[:, :, None] * root[:, None, :]
+    return found, np.maximum(expected, 1e-300), np.sqrt(2 * np.einsum("tij,tij->t", scaled, scaled))
