@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import digamma, polygamma
 
-from banister.safety.noise import _inverse_trigamma, freedom_left, moderate, task_sums
+from banister.safety.noise import _inverse_trigamma, moderate
 
 
 def limma(variance, freedom):
@@ -73,12 +73,3 @@ def test_the_prior_is_recovered():
     shrunk = np.mean((np.log(out.variance) - np.log(true)) ** 2)
     assert shrunk < 0.7 * np.mean((np.log(seen) - np.log(true)) ** 2)
 
-
-def test_freedom_by_hand():
-    # 100 rows, rank 2, d = 12: the basis spends 2·10 = 20, a fifth of every task's rows, and each task 2.
-    np.testing.assert_allclose(freedom_left(np.array([60, 38, 1, 1, 0]), 2, 12), [46, 28.4, 0, 0, 0])
-    assert freedom_left(np.array([3, 3]), 2, 12).tolist() == [0.0, 0.0]
-
-
-def test_sums_of_squares_by_task():
-    assert task_sums(np.array([1.0, 2.0, 3.0]), np.array([0, 2, 0]), 4).tolist() == [10.0, 0.0, 4.0, 0.0]

@@ -19,8 +19,12 @@ from banister.safety import _kernels
 from banister.safety.belief import Belief, Believer
 from banister.safety.constraint import Constraint
 from banister.safety.gates import EVERY_TASK, Gates
-from banister.safety.reasons import DRIFT, NEW_TASK, NO_DATA
+from banister.safety.reasons import BASELINE_BEST, CERTIFIED, DRIFT, NEW_TASK, NO_DATA, OPEN
 from banister.safety.watch import Alarm, Watch
+
+_RARELY = 0.02  # share of requests with a better action whose bound does not clear
+_FEW = 3  # tasks whose claims contradict a belief before all are taken to have changed
+_SHARE = 0.05  # and this share of those known: one bound in thousands fails by chance
 
 
 class Verdicts(NamedTuple):
@@ -44,16 +48,25 @@ class Learner:
     def __init__(self, constraint: Constraint, believer: Believer, dim: int) -> None:
         self.constraint, self.believer = constraint, believer
         self.memory = Memory(dim)
+        self._places, self._numbers = np.zeros((2, 1), dtype=np.int64), np.zeros((3, 1))
+        self._one = Verdicts(np.zeros(1, dtype=np.int64), np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.int64))
         self.use(Belief.none(0, dim))
 
     def use(self, belief: Belief) -> None:
         """Serve from this belief: gates open where it knows a task, and its watch begins."""
         self.belief, self.gates, self.watch = belief, Gates.of(belief), Watch(belief)
+        self._disagreed: dict[int, int] = {}
+        self._asked = self._uncertain = 0
         b, c = belief, self.constraint
         self._frozen = (
             c.literal, c.alpha, b.frame.scale, b.frame.reward,
             b.mean, b.V, b.away, b.left, b.z, b.labelled, b.label_error,
         )  # fmt: skip
+
+    @property
+    def settled(self) -> bool:
+        """Whether more rows would change little: hardly a request of late had a better but uncertain action."""
+        return self._asked > 0 and self._uncertain <= _RARELY * self._asked
 
     def unknown_task(self) -> int:
         """Why a task that this belief has never seen stays at its baseline."""
@@ -78,18 +91,44 @@ class Learner:
             _kernels.judge(*(c[known] for c in columns), *self._frozen, self.gates.codes, *part)
             for whole, some in zip(out, part, strict=True):
                 whole[known] = some
+        self._count(m, int(((out.code != CERTIFIED) & (out.code != BASELINE_BEST)).sum()))
         return out
+
+    def _count(self, asked: int, uncertain: int) -> None:
+        self._asked += asked
+        self._uncertain += uncertain
 
     def decide_one(
         self, task: int, actions: Float, baseline: int, low: float, high: float, std: float
     ) -> tuple[int, float, float, int]:
-        """The verdict on one request with actions (K, d); an unknown baseline reward is NaN."""
-        verdicts = self.decide(
-            np.array([task]), actions[None], np.array([baseline]), actions[baseline : baseline + 1],
-            np.array([low]), np.array([high]), np.array([std]),
+        """The verdict on one request with actions (K, d), as `decide` gives it; quick, with no new arrays."""
+        codes = self.gates.codes
+        if task >= len(codes) or codes[task] != OPEN:
+            code = int(codes[task]) if task < len(codes) else self.unknown_task()
+            self._count(1, 1)
+            return -1, math.nan, float(_kernels.floor_of(high, self.constraint.alpha, self._frozen[0])), code
+        place, number = self._places, self._numbers
+        place[0][0], place[1][0] = task, baseline
+        number[0][0], number[1][0], number[2][0] = low, high, std
+        _kernels.judge(
+            place[0], actions[None], actions[baseline : baseline + 1], place[1], *number,
+            *self._frozen, codes, *self._one,
         )  # fmt: skip
-        chosen, bound, floor, code = verdicts
+        chosen, bound, floor, code = self._one
+        self._count(1, code[0] != CERTIFIED and code[0] != BASELINE_BEST)
         return int(chosen[0]), float(bound[0]), float(floor[0]), int(code[0])
+
+    def disagreed(self, task: int, number: int) -> Alarm | None:
+        """A claimed baseline reward contradicted the belief at decision `number`, which shut the task's gate.
+
+        Where that happens to many tasks under one belief, all have changed.
+        """
+        self._disagreed.setdefault(task, number)
+        known = int(self.belief.known.sum())
+        if len(self._disagreed) < max(_FEW, _SHARE * known) or not self.gates.any_open:
+            return None
+        self.forget(EVERY_TASK, number)
+        return Alarm(EVERY_TASK, number, float(len(self._disagreed)))
 
     def claim(self, task: int, x: Float, reward: float, std: float, number: int) -> None:
         """Remember a claimed baseline reward of decision `number`."""
@@ -103,10 +142,14 @@ class Learner:
 
     def check(self, task: int, x: Float, y: float, number: int) -> list[Alarm]:
         """Compare a reward that the belief has not seen with it."""
-        alarms = self.watch.see(task, x, y, number)
+        alarms = [self._dated(alarm) for alarm in self.watch.see(task, x, y, number)]
         for alarm in alarms:
             self.forget(alarm.task, alarm.since)
         return alarms
+
+    def _dated(self, alarm: Alarm) -> Alarm:
+        """A claim that contradicted the belief dates a change better than noisy rewards do."""
+        return alarm._replace(since=max(alarm.since, self._disagreed.get(alarm.task, 0)))
 
     def learn_many(
         self, task: Int, X: Float, y: Float, is_baseline: Bool, claim: Float, number: Int

@@ -12,10 +12,10 @@ from banister.policies.schedules import GrowthSchedule, Schedule
 from banister.safety.belief import Believer
 from banister.safety.constraint import Constraint
 from banister.safety.exploration import ConservativeMixture
-from banister.safety.reasons import REASONS
+from banister.safety.reasons import DISAGREES, REASONS
 
 EAGER = GrowthSchedule(first=5, share=0.25)
-SETTLED = GrowthSchedule(first=5, share=0.5)
+SETTLED = GrowthSchedule(first=5, share=1.0)
 _WATCH = 2  # rounds
 _REASONS = np.array(REASONS, dtype=object)
 
@@ -67,6 +67,9 @@ class CertifiedMode:
         features, index = requests.baseline_features(), requests.baseline_index()
         reward, std = requests.baseline_reward, np.asarray(requests.baseline_reward_std)
         verdicts = self.learner.decide(requests.task, requests.actions, index, features, reward, reward, std)
+        first = self._claim.size
+        for row in np.flatnonzero(verdicts.code == DISAGREES).tolist():
+            self.learner.disagreed(int(requests.task[row]), first + row)
         choices = _choices(requests, features, index, verdicts)
         self._remember(requests, features, choices)
         return choices if self.mixture is None else self._mixed(requests, choices, self.mixture)
@@ -126,15 +129,15 @@ class CertifiedMode:
     def refit(self) -> None:
         """A new belief from everything seen."""
         assert self.learner is not None
+        schedule = self._schedule_now()
         self.learner.refit(self.n_tasks, self._claim.size)
-        self._next = self._schedule_now().next(self._rows() // self.n_tasks)
+        self._next = schedule.next(self._rows() // self.n_tasks)
 
     def _schedule_now(self) -> Schedule:
-        """The schedule given; else often while every gate is shut (fits are small then), less often later."""
+        """The schedule given; else often while rows can still open something, less often later."""
         if self.schedule is not None:
             return self.schedule
-        opened = self.learner is not None and self.learner.gates.any_open
-        return EAGER
+        return SETTLED if self.learner is not None and self.learner.settled else EAGER
 
     def end_epoch(self) -> None:
         """The fixed epochs of the paper mean nothing here."""

@@ -29,10 +29,10 @@ class SafeAltGDmin:
     Args:
         alpha: the share of the baseline reward that may be risked, strictly between 0 and 1.
         safety: "certified" or "paper".
-        rank: r; None to find it in the data. In certified mode a rank below what the data show keeps every
-            gate shut.
-        schedule: when certified mode refits, in rounds; by default whenever the data have grown by a fifth,
-            and by half once a gate is open.
+        rank: r; None to find it in the data. In certified mode it is the most directions that tasks may
+            share; what they do not explain counts as left over.
+        schedule: when certified mode refits, in rounds; by default whenever the data have grown by a quarter,
+            and by half once hardly a request is too uncertain.
         confidence: of all bounds of certified mode together.
         mixing: whether the mixture `(1−ρ)x_b + ρζ` can be played while nothing is certified. None: in paper's
             mode yes, in certified mode no (a catalogue has no mixtures).
@@ -106,7 +106,7 @@ class SafeAltGDmin:
         else:
             self._mode = CertifiedMode(
                 self.constraint,
-                Believer(confidence=self.confidence),
+                Believer(confidence=self.confidence, rank=self.rank),
                 self.schedule,
                 self._mixture(n_tasks) if self.mixing else None,
                 n_tasks,

@@ -134,11 +134,14 @@ class Believer:
 
     Args:
         confidence: the probability, over all decisions together, with which bounds hold.
+        rank: the most directions that tasks may share; None: as many as the data show. What they do not
+            explain counts as left over, so too small a rank costs gain and no safety.
         decisions: how many decisions the union bound counts; by default twice those so far, and at least 100
             a task.
     """
 
     confidence: float = 0.95
+    rank: int | None = None
     decisions: int | None = None
 
     def __post_init__(self) -> None:
@@ -162,7 +165,7 @@ class _Making:
     """The steps from what was seen to a belief; tasks without rows take no part."""
 
     def __init__(self, by: Believer, seen: Seen, n_tasks: int, decisions: int, last: Belief | None) -> None:
-        self.n_tasks, self.seen, self.last = n_tasks, seen, last
+        self.n_tasks, self.seen, self.last, self.rank = n_tasks, seen, last, by.rank
         rows = np.bincount(seen.task, minlength=n_tasks) > 0
         self.tasks = np.flatnonzero(rows)
         self.place = np.full(n_tasks, -1)
@@ -177,7 +180,7 @@ class _Making:
         trusted = self._trust()
         rows = self._rows(trusted)
         start = self._start(trusted)
-        hierarchy = fit(self._sampled(rows), start)
+        hierarchy = fit(self._sampled(rows), start, self.rank)
         noise, opened, guess, added = self._settle(rows, hierarchy)
         unequal = widening.unequal_noise(self.y - np.einsum("np,np->n", self.Z, guess[self.task]), self.Z)
         added += self._lean().added(rows.plays)

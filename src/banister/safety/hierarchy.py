@@ -139,9 +139,9 @@ class Start:
         return Start(Shared(s.mu * units, s.L * units[:, None], s.D * units**2), self.noise, self.rows)
 
 
-def fit(rows: Rows, start: Start | None = None) -> Hierarchy:
-    """Fit the hierarchy to rows in standardised coordinates."""
-    work = _Work(rows, start)
+def fit(rows: Rows, start: Start | None = None, most: int | None = None) -> Hierarchy:
+    """Fit the hierarchy to rows in standardised coordinates, with at most so many shared directions."""
+    work = _Work(rows, start, most)
     for number in range(0 if start is None else PASSES - _WARM, PASSES):
         work.run(number)
     return work.result()
@@ -150,11 +150,11 @@ def fit(rows: Rows, start: Start | None = None) -> Hierarchy:
 class _Work:
     """The state of a fit between passes."""
 
-    def __init__(self, rows: Rows, start: Start | None) -> None:
+    def __init__(self, rows: Rows, start: Start | None, most: int | None) -> None:
         self.rows, self.T, self.p = rows, rows.n_tasks, rows.dim
         self.square = rows.mean_square()
         self.size = self.square / self.p
-        self.most = rows.most_directions()
+        self.most = rows.most_directions() if most is None else min(most, rows.most_directions())
         self.mu, self.L, self.D = np.zeros(self.p), np.zeros((self.p, 0)), np.full(self.p, self.size)
         self.level = self.square / 2
         if start is not None:

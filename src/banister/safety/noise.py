@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import digamma, polygamma
 
-from banister.data import Float, Int
+from banister.data import Float
 
 _MOST = 1e4  # degrees of freedom that count as infinitely many
 
@@ -64,19 +64,3 @@ def _inverse_trigamma(value: float) -> float:
             break
     return x
 
-
-def freedom_left(counts: Int, rank: int, dim: int) -> Float:
-    """Degrees of freedom that a rank-k fit leaves each task, (T,).
-
-    A task spends k on its coefficients and its share, by rows, of the representation's k (d − k).
-    """
-    rows = max(int(counts.sum()), 1)
-    shared = rank * max(dim - rank, 0) / rows
-    left: Float = np.maximum(counts * (1 - min(shared, 1.0)) - np.minimum(counts, rank), 0.0)
-    return left
-
-
-def task_sums(values: Float, task: Int, n_tasks: int) -> Float:
-    """Σ of squares of the values of each task, (T,)."""
-    sums: Float = np.bincount(task, weights=values**2, minlength=n_tasks).astype(float, copy=False)
-    return sums

@@ -19,7 +19,8 @@ changed, and three streams share that. The start of the run that rang is where t
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -115,6 +116,18 @@ class Watch:
         known = int(belief.known.sum())
         self._apart = min(known, _APART) // 2 if known >= _MANY else 0
         self._seen, self._last = 0, np.full(n, -self._apart)
+
+    def state(self, tasks: Sequence[int]) -> tuple[Any, ...]:
+        """What seeing rewards of these tasks may change, to be handed to `put_back`."""
+        rows = np.array([*(t for t in tasks if t < len(self._last)), EVERY_TASK])
+        kept = [a[rows].copy() for a in (self._logs, self._starts, self._rung)]
+        return rows, *kept, self._last[rows[:-1]].copy(), self._seen
+
+    def put_back(self, state: tuple[Any, ...]) -> None:
+        """As if those rewards had not been seen."""
+        rows, logs, starts, rung, last, self._seen = state
+        self._logs[rows], self._starts[rows], self._rung[rows] = logs, starts, rung
+        self._last[rows[:-1]] = last
 
     def see(self, task: int, x: Float, y: float, number: int) -> list[Alarm]:
         """Take in the reward of decision `number`; the alarms that it rings, each once a belief."""

@@ -18,15 +18,14 @@ import numpy as np
 from scipy.stats import t as student
 
 from banister import theory
-from banister.contract import Outcomes
 from banister.data import Float, TaskData
 from banister.errors import ConvergenceWarning, DataFileError, InputError
 from banister.estimators.altgdmin import AltGDmin
 from banister.estimators.rank import DETECT, MOST_FITTED, fitted_share
-from banister.safety import checks
-from banister.safety.certificate import Certificate
-from banister.safety.certify import Certifier
-from banister.safety.evidence import Evidence
+from banister.learner.memory import Memory
+from banister.safety.belief import Believer
+from banister.safety.gates import Gates
+from banister.safety.reasons import OPEN, REASONS
 from banister.studies.plan_bounds import Population
 from banister.studies.plan_setting import MOST_BYTES, PlanSetting
 
@@ -148,7 +147,7 @@ def study_logs(data: TaskData, *, seed: int = 0) -> LogFindings:
     again = np.array([_figures(m, _root(rng.choice(data.X, data.n_rows))) for m in _refits(data, model, rng)])
     noise, kappa, mu, signal = (_interval(*pair) for pair in zip(found, again.T, strict=True))
     fitted = data.fitted(model.theta_)
-    opened, shut = _certificate(data, seed)
+    opened, shut = _gates(data)
     low, middle, high = np.quantile(data.counts, [0.0, 0.5, 1.0]).astype(int).tolist()
     return LogFindings(
         rows=data.n_rows,
@@ -222,19 +221,17 @@ def _interval(value: float, refits: Float) -> Estimate:
     return Estimate(value, math.exp(middle - reach), math.exp(middle + reach))
 
 
-def _certificate(data: TaskData, seed: int) -> tuple[float | None, dict[str, int]]:
+def _gates(data: TaskData) -> tuple[float | None, dict[str, int]]:
     """Whether these logs alone would open gates; rewards only, as logs hold no baseline labels."""
     if 8 * data.n_tasks * data.dim**2 > MOST_BYTES:
         return None, {}
-    evidence = Evidence()
-    evidence.learn(Outcomes(data.codes, data.X, data.y))
-    certificate: Certificate = Certifier().certify(
-        evidence, data.n_tasks, data.dim, data.n_rows, np.random.default_rng(seed)
-    )
-    names, counts = np.unique(certificate.shut, return_counts=True)
-    shut = {checks.REASONS[n]: int(c) for n, c in zip(names, counts, strict=True) if n != checks.OPEN}
-    return float(np.mean(certificate.shut == checks.OPEN)), shut
-
+    memory, n = Memory(data.dim), data.n_rows
+    nothing = np.full(n, np.nan)
+    memory.plays.extend(data.codes, data.X, data.y, np.ones(n, dtype=bool), nothing, np.zeros(n, dtype=np.int64))
+    belief = Believer().believe(memory.snapshot().seen(), data.n_tasks, n)
+    codes, counts = np.unique(Gates.of(belief).codes, return_counts=True)
+    shut = {str(REASONS[code]): int(c) for code, c in zip(codes, counts, strict=True) if code != OPEN}
+    return float(belief.known.mean()), shut
 
 def _notes(data: TaskData, model: AltGDmin, fitted: Float) -> list[str]:
     notes = []
