@@ -69,7 +69,7 @@ def lived():
 
 def fingerprint(bandit: SafeBandit) -> str:
     db = bandit._engine.store.ledger._db
-    tables = ("tasks", "decisions", "rewards", "refused", "logs", "drifts", "models")
+    tables = ("tasks", "decisions", "rewards", "refusals", "logs", "drifts", "models")
     counts = [db.execute(f"SELECT COUNT(*) FROM {t}").fetchone()[0] for t in tables]
     gates = [g.tolist() for g in bandit._engine.gates()]
     return json.dumps([counts, gates, bandit.version, bandit.status().to_dict(), bandit._engine.store.labels])

@@ -118,6 +118,18 @@ class DriftGuard:
             self._watched[slice(None) if alarm.task == EVERY_TASK else alarm.task] = False
         return rung
 
+    def state(self, tasks: list[int]) -> tuple[Any, ...]:
+        """What `see` may change for these tasks, to be put back if a reward cannot be written down."""
+        rows = sorted({t for t in tasks if t < len(self._count) - 1} | {len(self._count) - 1})
+        return (
+            rows, self._window[rows], self._owner[rows], list(self._count), list(self._pooled),
+            self._watched.copy(),
+        )  # fmt: skip
+
+    def put_back(self, state: tuple[Any, ...]) -> None:
+        """As if the rewards since `state` had not been seen."""
+        rows, self._window[state[0]], self._owner[state[0]], self._count, self._pooled, self._watched = state
+
     def _ring(self, task: int, u: float, number: int) -> Alarm:
         excess, since = _watch(
             self._window[task],
