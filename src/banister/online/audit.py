@@ -33,6 +33,7 @@ from banister.safety._kernels import NOT_CLEARED
 _ROUNDING = 1e-9  # a bound is repeated among fewer actions, which may add its terms in another order
 _MOST = 20  # problems spelled out
 
+
 @dataclass
 class Audit:
     """What an audit found.
@@ -105,21 +106,26 @@ def _model(
     """The model that made these decisions; None, counted or blamed, if it cannot be had."""
     if version == 0:
         return Model.none(1)
-    if record is None:
-        return found.blame(f"Model {version} made {count} decisions and is not in the ledger.")
     data = ledger.model(version)
-    if data is not None and digest_of(data) != record.digest:
-        return found.blame(f"Model {version}: its bytes are not those that were written.")
-    if record.format != FORMAT:
+    if record is None:
+        found.blame(f"Model {version} made {count} decisions and is not in the ledger.")
+    elif data is not None and digest_of(data) != record.digest:
+        found.blame(f"Model {version}: its bytes are not those that were written.")
+    elif record.format != FORMAT:
         found.older += count
-        return None
-    if data is None:
+    elif data is None:
         found.unarchived += count
-        return None
+    else:
+        return _read(data, version, found)
+    return None
+
+
+def _read(data: bytes, version: int, found: Audit) -> Model | None:
     try:
         return Model.from_bytes(data, f"model {version}")[0]
     except ModelFileError as reason:
-        return found.blame(str(reason))
+        found.blame(str(reason))
+        return None
 
 
 class _Replay:
@@ -142,6 +148,7 @@ class _Replay:
         self._shut_before(record.id)
         self.found.repeated += 1
         self.found.certified += record.certified
+        actions: Float
         if record.actions is not None:
             actions, at = np.frombuffer(record.actions).reshape(record.n_actions, -1), record.baseline
             self._whole(record, actions)
@@ -162,9 +169,7 @@ class _Replay:
     def _whole(self, record: DecisionRecord, actions: Float) -> None:
         self.found.whole += 1
         if int(digests(actions[None])[0]) != record.digest:
-            self.found.blame(
-                f"Decision {record.id}: the action set is not the one its digest was taken of."
-            )
+            self.found.blame(f"Decision {record.id}: the action set is not the one its digest was taken of.")
         if record.action >= 0 and not np.array_equal(actions[record.action], record.played):
             self.found.blame(
                 f"Decision {record.id}: what was played is not action {record.action} of its set."
@@ -172,7 +177,8 @@ class _Replay:
 
     def _compare(self, record: DecisionRecord, verdict: tuple[int, float, float, int]) -> None:
         chosen, bound, floor, code = verdict
-        number, action, certified, whole = record.id, record.action, record.certified, record.actions is not None
+        number, action, certified = record.id, record.action, record.certified
+        whole = record.actions is not None
         kept_bound, kept_floor, reason, index = record.bound, record.floor, record.reason, record.baseline
         kept_code = CODES.get(reason, -1)
         if whole:

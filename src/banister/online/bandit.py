@@ -257,14 +257,15 @@ class SafeBandit:
         """Learn from logs of the policy in place, before the first decision; the number of rows taken in.
 
         Args:
-            logs: a path (.parquet, .csv), a polars or pandas DataFrame, or a mapping of columns.
+            logs: a path (.parquet, .csv), a polars or pandas DataFrame, a mapping of columns, or what
+                `read_logs` made of one. The same log is taken in once, so a call that failed may be repeated.
             refit: fit at once.
             columns: names, see `banister.online.logs.read_logs`: `task="task"`, `reward="reward"`,
                 `features="f*"`, `baseline_reward=None`.
         """
-        from banister.online.logs import read_logs
+        from banister.online.logs import LogRows, read_logs
 
-        rows = read_logs(logs, **columns)
+        rows = logs if isinstance(logs, LogRows) else read_logs(logs, **columns)
         with self._lock:
             self._engine.warm_start(rows)
         if refit:

@@ -56,8 +56,9 @@ def _shorter(waiting: list[Receipt], head: Head) -> Iterator[str]:
 def _against(receipt: Receipt, head: Head) -> Iterator[str]:
     if receipt != head.receipt():
         yield (
-            f"The first {receipt.links} records are not those that a receipt was given for: {receipt.decisions} "
-            f"decisions and {receipt.rewards} rewards then, {head.decisions} and {head.rewards} among them now."
+            f"The first {receipt.links} records are not those that a receipt was given for: it names "
+            f"{receipt.decisions} decisions and {receipt.rewards} rewards, there are {head.decisions} and "
+            f"{head.rewards}, or with other values."
         )
 
 
@@ -65,7 +66,8 @@ def _at_the_end(kept: Head, found: Head) -> Iterator[str]:
     for kind in _NOUNS:
         missing = getattr(kept, kind) - getattr(found, kind)
         if missing:
-            yield f"{missing} {kind} are missing: {getattr(kept, kind)} were written, {getattr(found, kind)} are there."
+            there = getattr(found, kind)
+            yield f"{missing} {kind} are missing: {there + missing} were written, {there} are there."
     if (kept.links, kept.hash) != (found.links, found.hash):
         yield f"The chain ends at link {found.links}; its head says {kept.links}, or another hash."
 

@@ -71,7 +71,7 @@ def check_why(why: Any) -> str:
 
 def _encodable(text: str, name: str) -> str:
     """Text that a database can hold: lone surrogates and NUL are no characters."""
-    if "\0" in text or not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text):
+    if "\0" in text or (not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text)):
         raise InputError(f"{name}={text!r} holds NUL or half of a surrogate pair, which is no text.")
     return text
 

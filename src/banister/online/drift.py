@@ -120,15 +120,19 @@ class DriftGuard:
 
     def state(self, tasks: list[int]) -> tuple[Any, ...]:
         """What `see` may change for these tasks, to be put back if a reward cannot be written down."""
-        rows = sorted({t for t in tasks if t < len(self._count) - 1} | {len(self._count) - 1})
-        return (
-            rows, self._window[rows], self._owner[rows], list(self._count), list(self._pooled),
-            self._watched.copy(),
-        )  # fmt: skip
+        last = len(self._count) - 1
+        rows = sorted({t for t in tasks if t < last} | {last})
+        pooled = {t: self._pooled[t] for t in rows if t < last}
+        counts = {t: self._count[t] for t in rows}
+        return rows, self._window[rows], self._owner[rows], counts, pooled, self._watched.copy()
 
     def put_back(self, state: tuple[Any, ...]) -> None:
         """As if the rewards since `state` had not been seen."""
-        rows, self._window[state[0]], self._owner[state[0]], self._count, self._pooled, self._watched = state
+        rows, self._window[state[0]], self._owner[state[0]], counts, pooled, self._watched = state
+        for task in rows:
+            self._count[task] = counts[task]
+        for task, count in pooled.items():
+            self._pooled[task] = count
 
     def _ring(self, task: int, u: float, number: int) -> Alarm:
         excess, since = _watch(

@@ -25,7 +25,14 @@ from banister.online.memory import Memory
 from banister.online.mixing import mixed
 from banister.online.model import FORMAT, Model
 from banister.online.rebuild import rebuild
-from banister.online.record import AlarmRecord, DecisionRecord, RefusalRecord, RetractionRecord, RewardRecord
+from banister.online.record import (
+    AlarmRecord,
+    DecisionRecord,
+    RefusalRecord,
+    RetractionRecord,
+    RewardRecord,
+    digest_of,
+)
 from banister.online.settings import Settings
 from banister.online.store import Store
 from banister.safety import checks
@@ -106,6 +113,8 @@ class Engine:
         data = ledger.model(last.version)
         if data is None:
             raise ModelFileError(f"{ledger.where} lacks the bytes of model {last.version}; restore a copy.")
+        if digest_of(data) != last.digest:
+            raise ModelFileError(f"{ledger.where}: model {last.version} was altered; restore a copy.")
         if self.path is not None and not self.read_only and not files.is_current(self.path, models):
             files.write_atomically(self.path, data)
         if self.outdated:
@@ -122,7 +131,7 @@ class Engine:
         self.guard = DriftGuard(model.certificate)
         self._alarmed: set[int] = set()
         self._surprised: dict[int, int] = {}
-        self._unseen: tuple[Any, ...] | None = None
+        self._unseen: list[tuple[Any, ...]] = []  # what the guard knew before the rewards of this call
         if model.version:
             self._shut_drifted()
             self._shut_surprised()
@@ -226,7 +235,7 @@ class Engine:
         """One transaction; whatever the call has changed in memory is put back if it fails."""
         gates, known = self.gates(), len(self.store.labels)
         alarmed, surprised = set(self._alarmed), dict(self._surprised)
-        self._unseen = None
+        self._unseen.clear()
         try:
             with self.store.ledger.transaction():
                 yield
@@ -235,8 +244,8 @@ class Engine:
             self.store.drop_tasks(known)
             self._alarmed, self._surprised = alarmed, surprised
             self._rung.clear()
-            if self._unseen is not None:
-                self.guard.put_back(self._unseen)
+            for state in self._unseen:
+                self.guard.put_back(state)
             raise
 
     def gates(self) -> tuple[Int, Int]:
@@ -340,7 +349,7 @@ class Engine:
         if not self.settings.drift_guard:
             return
         seen = list(rewards)
-        self._unseen = self.guard.state([played.task for _, played, _ in seen])
+        self._unseen.append(self.guard.state([played.task for _, played, _ in seen]))
         for number, played, value in seen:
             for alarm in self.guard.see(played.task, played.features, value, number):
                 self._sound(alarm, self.store.decisions)

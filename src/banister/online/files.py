@@ -30,6 +30,13 @@ def ledger_path(path: Path) -> Path:
     return path.with_name(path.name + ".ledger")
 
 
+def remove_store(path: Path) -> None:
+    """Remove a store that was made by a call that then failed."""
+    ledger = str(ledger_path(path))
+    for name in (str(path), ledger, ledger + "-wal", ledger + "-shm", ledger + "-lock"):
+        Path(name).unlink(missing_ok=True)
+
+
 def missing(path: Any) -> ModelFileError:
     """The error for a store that is not there."""
     return ModelFileError(

@@ -59,7 +59,7 @@ class Guard:
             self._seen[path] = found
 
     def check(self) -> None:
-        """An error if this process, the lock or a file is no longer the one that the store was opened with."""
+        """An error if this process, the lock or a file is not the one that the store was opened with."""
         if os.getpid() != self._pid:
             raise StoreError(
                 f"{self._ledger} was opened by process {self._pid} and is used in its child {os.getpid()}; "

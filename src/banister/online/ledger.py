@@ -163,7 +163,7 @@ class Ledger(Protocol):
         """Decisions from before a time that have no reward."""
 
     def entries(self) -> Iterator[Entry]:
-        """Every record in the order in which it was written, with its place in the chain and the head kept."""
+        """Every record in the order of writing, with its place in the chain and the head kept with it."""
 
     def start(self) -> bytes:
         """The hash that the chain begins with."""

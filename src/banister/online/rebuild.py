@@ -41,7 +41,7 @@ def _rebuild(store: Store) -> None:
     dim = store.ledger.dim()
     if dim is None:
         return
-    if not 0 < dim:
+    if not dim > 0:
         raise DataFileError(f"{store.ledger.where} has rows without features; restore it from a copy.")
     memory = store.open_memory(dim)
     _logs(store, dim)
@@ -56,8 +56,8 @@ def _logs(store: Store, dim: int) -> None:
         task = np.frombuffer(b"".join(b.task for b in call), dtype=np.int64)
         if ((task < 0) | (task >= len(store.labels))).any():
             raise DataFileError(f"{store.ledger.where} has logged rows of tasks that it does not name.")
-        X, usual = (_matrix(b"".join(column), dim) for column in zip(*[(b.features, b.baseline) for b in call], strict=True))
-        y, known = (np.frombuffer(b"".join(c)) for c in zip(*[(b.reward, b.baseline_reward) for b in call], strict=True))
+        X, usual = (_joined(call, name).reshape(-1, dim) for name in ("features", "baseline"))
+        y, known = (_joined(call, name) for name in ("reward", "baseline_reward"))
         store.remember_logs(task, X, y, usual, known)
 
 
@@ -68,8 +68,8 @@ def _by_call(blocks: list[LogRecord]) -> Iterator[list[LogRecord]]:
     return iter(calls.values())
 
 
-def _matrix(data: bytes, dim: int) -> Float:
-    return np.frombuffer(data).reshape(-1, dim)
+def _joined(call: list[LogRecord], name: str) -> Float:
+    return np.frombuffer(b"".join(getattr(block, name) for block in call))
 
 
 def _decisions(store: Store, dim: int) -> None:

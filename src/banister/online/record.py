@@ -19,7 +19,7 @@ HASH_BYTES = 32  # 256 bits: nobody finds two histories with one head
 
 
 def _hashed(head: bytes, kind: bytes, numbers: bytes, *parts: bytes | None) -> bytes:
-    """The next head: everything before, the kind, and the fields with their lengths, so that none can move."""
+    """The next head: everything before, the kind, and the fields with their lengths, so none can move."""
     lengths = struct.pack(f"<{len(parts)}q", *[-1 if p is None else len(p) for p in parts])
     whole = b"".join((head, kind, numbers, lengths, *[p for p in parts if p]))
     return blake2b(whole, digest_size=HASH_BYTES).digest()

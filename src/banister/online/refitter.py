@@ -67,7 +67,7 @@ class Refitter:
             self._thread.start()
 
     def replace_outdated(self) -> None:
-        """Fit from the ledger's rows in place of a model that this version cannot read; else nothing opens."""
+        """Fit from the ledger's rows in place of a model that this version cannot read."""
         if self._fitting.acquire(blocking=False):
             self._try()
 
@@ -126,9 +126,7 @@ class Refitter:
         engine, ledger = self._engine, self._engine.store.ledger
         h = ledger.head
         counts = h.decisions, h.rewards, h.drifts
-        ledger.add_model(
-            ModelRecord(model.version, time.time(), FORMAT, len(data), digest_of(data), *counts)
-        )
+        ledger.add_model(ModelRecord(model.version, time.time(), FORMAT, len(data), digest_of(data), *counts))
         for alarm in self._no_longer_fitting(model, last):
             engine.add_alarm(alarm, model.version, engine.store.decisions)
         ledger.keep("attempt", str(self._attempt))

@@ -92,7 +92,7 @@ class Store:
             return False
         for start in range(0, len(y), _BLOCK):
             blobs = [a[start : start + _BLOCK].tobytes() for a in columns]
-            self.ledger.add_log(LogRecord(self.ledger.head.logs + 1, now, *blobs, call))
+            self.ledger.add_log(LogRecord._make((self.ledger.head.logs + 1, now, *blobs, call)))
         return True
 
     def remember_logs(self, task: Int, X: Float, y: Float, baseline: Float, baseline_reward: Float) -> None:

@@ -203,7 +203,7 @@ class SqliteLedger:
         first = self._rows("SELECT LENGTH(baseline_features) FROM decisions LIMIT 1")
         if first:
             return int(first[0][0]) // 8
-        log = self._rows("SELECT LENGTH(features) / LENGTH(reward) FROM logs WHERE LENGTH(reward) > 0 LIMIT 1")
+        log = self._rows("SELECT LENGTH(features) / LENGTH(reward) FROM logs WHERE LENGTH(reward) LIMIT 1")
         return int(log[0][0]) if log else None
 
     def _read(self, kind: type[Any], more: str = "", *values: Any) -> Iterator[Any]:

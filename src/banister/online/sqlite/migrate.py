@@ -55,7 +55,7 @@ def _records(db: sqlite3.Connection) -> Iterator[Record]:
     for row in db.execute("SELECT * FROM old_decisions ORDER BY id"):
         yield _decision(row)
     for row in db.execute("SELECT id, time, value FROM old_rewards ORDER BY seq"):
-        yield RewardRecord(*row, None)
+        yield RewardRecord._make((*row, None))
     for row in db.execute("SELECT decision, time, value, why FROM old_refused ORDER BY seq"):
         yield RefusalRecord(*row)
     for row in db.execute("SELECT * FROM old_drifts ORDER BY seq"):
@@ -67,17 +67,18 @@ def _records(db: sqlite3.Connection) -> Iterator[Record]:
 def _decision(row: tuple[Any, ...]) -> DecisionRecord:
     judged = [math.nan if v is None else v for v in row[8:12]]
     certain = (1.0, None, None, None)
-    return DecisionRecord(*row[:6], bool(row[6]), row[7], *judged, row[12], *certain, *row[13:], None)
+    return DecisionRecord._make((*row[:6], bool(row[6]), row[7], *judged, row[12], *certain, *row[13:], None))
 
 
 def _logs(db: sqlite3.Connection) -> Iterator[LogRecord]:
     """Blocks of one call carried one time."""
     columns = "task, features, reward, baseline, baseline_reward"
     for (time,) in db.execute("SELECT time FROM old_logs GROUP BY time ORDER BY MIN(seq)").fetchall():
-        rows = db.execute(f"SELECT seq, {columns} FROM old_logs WHERE time = ? ORDER BY seq", (time,)).fetchall()
+        statement = f"SELECT seq, {columns} FROM old_logs WHERE time = ? ORDER BY seq"
+        rows = db.execute(statement, (time,)).fetchall()
         call = digest_of(b"".join(b"".join(column) for column in list(zip(*rows, strict=True))[1:]))
         for seq, *blobs in rows:
-            yield LogRecord(seq, time, *blobs, call)
+            yield LogRecord._make((seq, time, *blobs, call))
 
 
 def _model(db: sqlite3.Connection, version: int, time: float, size: int) -> ModelRecord:

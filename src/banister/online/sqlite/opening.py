@@ -77,10 +77,10 @@ def _version(db: sqlite3.Connection, where: str) -> int:
     if text.isdecimal() and len(text) < 6 and int(text) > SCHEMA:
         maker = notes.get("banister", "a later version")
         raise ModelFileError(
-            f"{where} has schema version {text!r}, this is Banister {__version__}, which reads up to {SCHEMA}: "
+            f"{where} has schema version {text!r}; Banister {__version__} reads up to {SCHEMA}: "
             f"it was written by {maker}. Install that version or a later one: pip install -U banister."
         )
-    raise ModelFileError(f"{where} has schema version {text!r}, which no Banister has written; restore a copy.")
+    raise ModelFileError(f"{where} has schema version {text!r}, which nobody has written; restore a copy.")
 
 
 def _plain(sql: str) -> str:

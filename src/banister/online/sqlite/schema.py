@@ -7,7 +7,7 @@ from __future__ import annotations
 
 SCHEMA = 2
 
-META = "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"  # the same in every schema
+META = "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"  # in every schema
 
 PARTS = """
 CREATE TABLE model_parts (
@@ -98,7 +98,11 @@ FIRST = (
         baseline_features BLOB NOT NULL, features BLOB, offered BLOB, actions BLOB
     )
     """,
-    "CREATE TABLE rewards (id INTEGER PRIMARY KEY, seq INTEGER NOT NULL, time REAL NOT NULL, value REAL NOT NULL)",
+    """
+    CREATE TABLE rewards (
+        id INTEGER PRIMARY KEY, seq INTEGER NOT NULL, time REAL NOT NULL, value REAL NOT NULL
+    )
+    """,
     """
     CREATE TABLE refused (
         seq INTEGER PRIMARY KEY, time REAL NOT NULL, decision INTEGER NOT NULL, value REAL NOT NULL,

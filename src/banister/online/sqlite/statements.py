@@ -39,7 +39,7 @@ PLACES: dict[type[Any], tuple[str, str]] = {
 }
 COLUMNS = {kind: ", ".join(kind._fields) for kind in PLACES}
 _INSERT = {
-    kind: f"INSERT INTO {table} ({COLUMNS[kind]}, link, head) VALUES ({', '.join('?' * len(kind._fields))}, ?, ?)"
+    kind: f"INSERT INTO {table} ({COLUMNS[kind]}, link, head) VALUES (?, ?{', ?' * len(kind._fields)})"
     for kind, (table, _) in PLACES.items()
 }
 _COUNTS = "hash, links, tasks, decisions, rewards, refusals, retractions, drifts, logs, models"
@@ -93,8 +93,8 @@ class Writer:
         if h.links != self._written.links:
             self._db.execute(
                 _UPDATE_HEAD,
-                (h.hash, h.links, h.tasks, h.decisions, h.rewards, h.refusals, h.retractions, h.drifts, h.logs,
-                 h.models),
+                (h.hash, h.links, h.tasks, h.decisions, h.rewards, h.refusals, h.retractions, h.drifts,
+                 h.logs, h.models),
             )  # fmt: skip
 
     def committed(self) -> None:
@@ -109,7 +109,7 @@ class Writer:
 def decision(row: tuple[Any, ...]) -> DecisionRecord:
     """A decision from its columns; SQLite keeps NaN as NULL."""
     judged = [math.nan if v is None else v for v in row[8:12]]
-    return DecisionRecord(*row[:6], bool(row[6]), row[7], *judged, *row[12:])
+    return DecisionRecord._make((*row[:6], bool(row[6]), row[7], *judged, *row[12:]))
 
 
 def read(db: sqlite3.Connection, kind: type[Any], more: str = "", *values: Any) -> Iterator[Any]:
