@@ -121,18 +121,18 @@ class DriftGuard:
     def state(self, tasks: list[int]) -> tuple[Any, ...]:
         """What `see` may change for these tasks, to be put back if a reward cannot be written down."""
         last = len(self._count) - 1
-        rows = sorted({t for t in tasks if t < last} | {last})
-        pooled = {t: self._pooled[t] for t in rows if t < last}
-        counts = {t: self._count[t] for t in rows}
-        return rows, self._window[rows], self._owner[rows], counts, pooled, self._watched.copy()
+        rows = [
+            (t, self._window[t].copy(), self._owner[t].copy(), self._count[t], self._pooled[t : t + 1])
+            for t in {last, *(t for t in tasks if t < last)}
+        ]
+        return rows, self._watched.copy()
 
     def put_back(self, state: tuple[Any, ...]) -> None:
         """As if the rewards since `state` had not been seen."""
-        rows, self._window[state[0]], self._owner[state[0]], counts, pooled, self._watched = state
-        for task in rows:
-            self._count[task] = counts[task]
-        for task, count in pooled.items():
-            self._pooled[task] = count
+        rows, self._watched = state
+        for task, window, owner, count, pooled in rows:
+            self._window[task], self._owner[task], self._count[task] = window, owner, count
+            self._pooled[task : task + 1] = pooled
 
     def _ring(self, task: int, u: float, number: int) -> Alarm:
         excess, since = _watch(

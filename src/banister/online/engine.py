@@ -226,27 +226,28 @@ class Engine:
             raise InputError("This bandit was closed; open its store again with SafeBandit.load.")
         if writing and self.read_only:
             raise InputError("This bandit was opened for reading only; SafeBandit.load opens it for serving.")
-        self.store.ledger.check()
+        if not writing:  # a transaction looks by itself
+            self.store.ledger.check()
         if dim is not None and self.store.dim not in (None, dim):
             raise ShapeError(f"actions has {dim} features; this bandit works with {self.store.dim}.")
 
-    @contextmanager
-    def call(self) -> Iterator[None]:
+    def call(self) -> _Call:
         """One transaction; whatever the call has changed in memory is put back if it fails."""
-        gates, known = self.gates(), len(self.store.labels)
-        alarmed, surprised = set(self._alarmed), dict(self._surprised)
+        return _Call(self)
+
+    def before_call(self) -> tuple[Any, ...]:
+        """What a call may change, to be handed to `after_failure`."""
         self._unseen.clear()
-        try:
-            with self.store.ledger.transaction():
-                yield
-        except BaseException:
-            self.restore(gates)
-            self.store.drop_tasks(known)
-            self._alarmed, self._surprised = alarmed, surprised
-            self._rung.clear()
-            for state in self._unseen:
-                self.guard.put_back(state)
-            raise
+        return self.gates(), len(self.store.labels), set(self._alarmed), dict(self._surprised)
+
+    def after_failure(self, before: tuple[Any, ...]) -> None:
+        """As if the call had not been made."""
+        gates, known, self._alarmed, self._surprised = before
+        self.restore(gates)
+        self.store.drop_tasks(known)
+        self._rung.clear()
+        for state in self._unseen:
+            self.guard.put_back(state)
 
     def gates(self) -> tuple[Int, Int]:
         """What a judgement may change, to put back if it cannot be written down."""
@@ -420,6 +421,29 @@ class Engine:
         if not self.closed:
             self.closed = True
             self.store.ledger.close()
+
+
+class _Call:
+    """A transaction that also puts back what it changed in memory. A class, because every call pays for it."""
+
+    __slots__ = ("_before", "_engine", "_transaction")
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def __enter__(self) -> None:
+        self._before = self._engine.before_call()
+        self._transaction = self._engine.store.ledger.transaction()
+        self._transaction.__enter__()
+
+    def __exit__(self, kind: Any, failure: BaseException | None, trace: Any) -> None:
+        try:
+            self._transaction.__exit__(kind, failure, trace)
+        except BaseException:
+            self._engine.after_failure(self._before)
+            raise
+        if failure is not None:
+            self._engine.after_failure(self._before)
 
 
 def _same_reward(played: Played, value: float) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
+from operator import attrgetter
 from typing import Any
 
 from banister.errors import InputError
@@ -56,12 +57,15 @@ class Head:
 
     def copy(self) -> Head:
         """The head as it is now."""
-        return replace(self)
+        return Head(*_STATE(self))
 
     def receipt(self) -> Receipt:
         """What to keep elsewhere."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return Receipt(**{**values, "hash": self.hash.hex()})
+
+
+_STATE = attrgetter(*(f.name for f in fields(Head)))
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ from banister.online.sqlite.migrate import migrate
 from banister.online.sqlite.schema import SCHEMA
 
 _SYNCHRONOUS = {"normal": "NORMAL", "full": "FULL"}
+_LOG_PAGES = 4000  # pages (16 MB) of write-ahead log before it is folded in, which costs two syncs
 _COMPANIONS = ("", "-wal", "-shm")
 
 
@@ -95,31 +96,44 @@ class SqliteLedger:
         if self._guard is not None:
             self._guard.check()
 
+    @property
+    def in_transaction(self) -> bool:
+        """Whether one is open."""
+        return self._open
+
     def set_durability(self, durability: str) -> None:
         # "FULL" syncs the file at every commit, "NORMAL" when the write-ahead log is folded in.
         self._db.execute(f"PRAGMA synchronous={_SYNCHRONOUS[durability]}")
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        if self._open:  # part of the one under way
-            yield
-            return
+    def transaction(self) -> _Transaction:
+        return _Transaction(self)
+
+    def begin(self) -> None:
+        """The first half of a transaction."""
         self.check()
-        with self._readable():
+        try:
             self._db.execute("BEGIN IMMEDIATE")
-            self._open = True
-            try:
-                yield
-                self._writer.write_head()
-                self._db.execute("COMMIT")
-                self._writer.committed()
-            except BaseException:
-                self._writer.fall_back()
-                with suppress(sqlite3.Error):
-                    self._db.execute("ROLLBACK")
-                raise
-            finally:
-                self._open = False
+        except sqlite3.Error as reason:
+            raise opening.unusable(self.where, reason) from None
+        self._open = True
+
+    def commit(self) -> None:
+        """The second half, if all went well."""
+        try:
+            self._writer.write_head()
+            self._db.execute("COMMIT")
+        except sqlite3.Error as reason:
+            self.roll_back()
+            raise opening.unusable(self.where, reason) from None
+        self._open = False
+        self._writer.committed()
+
+    def roll_back(self) -> None:
+        """The second half, if not."""
+        self._open = False
+        self._writer.fall_back()
+        with suppress(sqlite3.Error):
+            self._db.execute("ROLLBACK")
 
     def next_id(self) -> int:
         return self.head.decisions + 1
@@ -181,8 +195,10 @@ class SqliteLedger:
     def find(self, number: int) -> Played | None:
         if not 0 < number < 1 << 62:
             return None
-        with self._readable():
+        try:
             found = self._db.execute(statements.FIND, (number,)).fetchone()
+        except sqlite3.Error as reason:
+            raise opening.unusable(self.where, reason) from None
         if found is None:
             return None
         task, features, when, reward, key, retracted = found
@@ -327,6 +343,32 @@ class SqliteLedger:
             self._guard.release()
 
 
+class _Transaction:
+    """All or nothing; within another one it is part of that. A class, because every call pays for it."""
+
+    __slots__ = ("_inner", "_ledger")
+
+    def __init__(self, ledger: SqliteLedger) -> None:
+        self._ledger = ledger
+
+    def __enter__(self) -> None:
+        self._inner = self._ledger.in_transaction
+        if not self._inner:
+            self._ledger.begin()
+
+    def __exit__(self, kind: Any, failure: BaseException | None, trace: Any) -> None:
+        if self._inner:
+            return
+        if failure is None:
+            self._ledger.commit()
+            return
+        self._ledger.roll_back()
+        if isinstance(failure, sqlite3.Error):
+            raise opening.unusable(self._ledger.where, failure) from None
+        if isinstance(failure, OverflowError):
+            raise DataFileError(f"{self._ledger.where} cannot hold this ({failure}).") from None
+
+
 def _make(path: Path) -> None:
     try:
         opening.make_file(path)
@@ -340,6 +382,7 @@ def _prepare(db: sqlite3.Connection, where: str, fresh: bool) -> None:
     """Tables that are this version's, made or brought up to date in one transaction."""
     version = 0 if fresh else opening.check(db, where)
     db.execute("PRAGMA journal_mode=WAL")
+    db.execute(f"PRAGMA wal_autocheckpoint={_LOG_PAGES}")
     db.execute("BEGIN IMMEDIATE")
     try:
         if fresh:
