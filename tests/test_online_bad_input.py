@@ -294,7 +294,7 @@ LEDGERS = [
     ("CREATE VIEW v AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x FROM c) SELECT x FROM c",
      "did not make"),
     ("DROP TABLE drifts", "lacks its own"),
-    ("ALTER TABLE rewards ADD COLUMN more", "did not make"),
+    ("ALTER TABLE rewards ADD COLUMN more TEXT", "did not make"),
     ("UPDATE meta SET value = '{}' WHERE key = 'settings'", "settings"),
     ("DELETE FROM meta WHERE key = 'settings'", "no settings"),
     ("DELETE FROM model_parts", "lacks the bytes"),

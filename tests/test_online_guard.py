@@ -133,7 +133,9 @@ def test_files_are_their_owners_alone(store):
     assert set(modes.values()) == {0o600}
 
 
-@pytest.mark.parametrize("name", ["store.banister.tmp", "store.banister.ledger", "store.banister.ledger-lock"])
+@pytest.mark.parametrize(
+    "name", ["store.banister.tmp", "store.banister.ledger", "store.banister.ledger-lock"]
+)
 def test_a_planted_link_is_not_followed(store, name):
     victim = store.parent / "victim"
     victim.write_text("precious")

@@ -53,9 +53,10 @@ def test_nothing_of_the_old_rows_is_lost(old):
     db.close()
     SafeBandit.load(old).close()
     db = sqlite3.connect(f"{old}.ledger")
-    assert decisions == db.execute(
-        "SELECT id, task, action, bound, features FROM decisions ORDER BY id"
-    ).fetchall()
+    assert (
+        decisions
+        == db.execute("SELECT id, task, action, bound, features FROM decisions ORDER BY id").fetchall()
+    )
     assert rewards == db.execute("SELECT id, value FROM rewards ORDER BY link").fetchall()
     db.close()
 
@@ -95,7 +96,9 @@ def test_a_model_of_an_older_format_is_fitted_again(tmp_path, monkeypatch):
 
 def test_new_settings_take_their_defaults_in_old_stores():
     own = Settings.from_dict(_settings(), "x")
-    younger = make_dataclass("Younger", [("caution", float, 0.5)], bases=(Settings,), frozen=True, kw_only=True)
+    younger = make_dataclass(
+        "Younger", [("caution", float, 0.5)], bases=(Settings,), frozen=True, kw_only=True
+    )
     assert younger.from_dict(own.to_dict(), "x").caution == 0.5
 
 

@@ -46,6 +46,8 @@ def _use_private(filled: Path | None) -> None:
     atexit.register(shutil.rmtree, private, ignore_errors=True)
     if filled is not None and filled.is_dir():
         shutil.copytree(filled, private, dirs_exist_ok=True)
+        for folder, _, _ in os.walk(private):
+            os.chmod(folder, 0o700)  # the copy has the rights of what it was copied from
     os.environ["NUMBA_CACHE_DIR"] = private
     if "numba" in sys.modules:
         sys.modules["numba"].config.CACHE_DIR = private
