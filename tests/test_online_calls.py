@@ -1,4 +1,4 @@
-"""One transaction a call: keys that make a retry safe, rewards taken back, alarms that stand or fall with it."""
+"""One transaction a call: keys that make a retry safe, rewards taken back, alarms that go with theirs."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_a_swap_that_cannot_be_written_leaves_the_old_model(tmp_path):
 
 
 def test_a_batch_that_cannot_be_written_changes_nothing(tmp_path):
-    world, bandit = trained(300, path=tmp_path / "s.banister")
+    _, bandit = trained(300, path=tmp_path / "s.banister")
     receipt, labels = bandit.receipt(), list(bandit._engine.store.labels)
     break_once(bandit, "COMMIT")
     with pytest.raises(OSError, match="full"):

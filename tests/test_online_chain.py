@@ -1,4 +1,4 @@
-"""The chain: what was removed, changed or swapped is found, by an audit, at opening, and against a receipt."""
+"""The chain: what was removed, changed or swapped is found, by an audit, at opening, by a receipt."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from banister import SafeBandit
-from banister.errors import DataFileError, InputError
+from banister.errors import DataFileError, InputError, ModelFileError
 from banister.online.head import Head
 from banister.online.record import RewardRecord, TaskRecord
 from online_world import World, trained
@@ -63,10 +63,11 @@ def test_what_was_done_to_the_ledger_is_found(lived, statement):
     if harmless:
         SafeBandit.load(path).close()
         return
-    with pytest.raises((DataFileError, OSError), match="altered|was altered"):
+    with pytest.raises((DataFileError, ModelFileError), match="was altered"):
         SafeBandit.load(path)
-    with SafeBandit.open_read_only(path) if "model_parts" not in statement else SafeBandit() as view:
-        assert view.audit().passed == ("model_parts" in statement)
+    if "model_parts" not in statement:
+        with SafeBandit.open_read_only(path) as view:
+            assert not view.audit().passed
 
 
 def test_two_rows_that_change_places_are_found(lived):

@@ -1,4 +1,4 @@
-"""Who may write: a forked child, a second process, a lost lock, a lost file. Nothing is acknowledged in vain."""
+"""Who may write: a forked child, a second process, a lost lock, a lost file; all before an answer."""
 
 from __future__ import annotations
 
@@ -170,9 +170,13 @@ def test_reading_only_writes_nothing(store):
     with SafeBandit.open_read_only(store) as view:
         world.play(bandit, 5)
         assert view.status().decisions == 40  # the moment of opening
-        for call in (
-            lambda: view.decide(**world.request()), lambda: view.reward(1, 1.0), lambda: view.retract(1, "x"), view.refit,
-        ):  # fmt: skip
+        calls = [
+            lambda: view.decide(**world.request()),
+            lambda: view.reward(1, 1.0),
+            lambda: view.retract(1, "x"),
+            view.refit,
+        ]
+        for call in calls:
             with pytest.raises(BanisterError, match="reading only"):
                 call()
     bandit.close()

@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 import banister
-import banister.cli.online  # noqa: F401  (adds its commands)
+import banister.cli.online
 from banister import SafeBandit, _cache
 from banister.cli.app import app
 from banister.errors import InputError
@@ -49,15 +49,15 @@ def test_a_save_that_fails_leaves_nothing(tmp_path, monkeypatch):
 
 
 def test_a_copy_needs_the_write_ahead_log_too(tmp_path):
-    """All three files, copied while nothing is written, are the store; without `-wal` the last calls are not."""
+    """All files, copied while nothing is written, are the store; without `-wal` the last calls are not."""
     world, bandit = trained(60, path=tmp_path / "s.banister")
     world.play(bandit, 5)
     for name in ("whole", "part"):
         (tmp_path / name).mkdir()
         for file in tmp_path.glob("s.banister*"):
-            if name == "whole" or not file.name.endswith("-wal"):
-                if not file.name.endswith(("-lock", "-shm")):
-                    shutil.copy(file, tmp_path / name)
+            left_out = ("-lock", "-shm") if name == "whole" else ("-lock", "-shm", "-wal")
+            if not file.name.endswith(left_out):
+                shutil.copy(file, tmp_path / name)
     with SafeBandit.load(tmp_path / "whole" / "s.banister") as copy:
         assert copy.receipt() == bandit.receipt()
     with pytest.raises(OSError):

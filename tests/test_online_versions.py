@@ -1,4 +1,4 @@
-"""Versions: a store of the first release is brought up to date; newer ones are refused with what to install."""
+"""Versions: a store of the first release is brought up to date; newer ones are refused with advice."""
 
 from __future__ import annotations
 

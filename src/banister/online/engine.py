@@ -424,7 +424,7 @@ class Engine:
 
 
 class _Call:
-    """A transaction that also puts back what it changed in memory. A class, because every call pays for it."""
+    """A transaction that also puts back what it changed in memory. A class: every call pays for it."""
 
     __slots__ = ("_before", "_engine", "_transaction")
 
