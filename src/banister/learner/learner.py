@@ -8,7 +8,7 @@ application's; truth and score are the trial's.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,15 +42,15 @@ class Learner:
     Args:
         constraint: the floor.
         believer: how beliefs are made.
-        dim: the number of features.
+        memory: the rows that its beliefs are made from.
     """
 
-    def __init__(self, constraint: Constraint, believer: Believer, dim: int) -> None:
-        self.constraint, self.believer = constraint, believer
-        self.memory = Memory(dim)
+    def __init__(self, constraint: Constraint, believer: Believer, memory: Memory) -> None:
+        self.constraint, self.believer, self.memory = constraint, believer, memory
         self._places, self._numbers = np.zeros((2, 1), dtype=np.int64), np.zeros((3, 1))
-        self._one = Verdicts(np.zeros(1, dtype=np.int64), np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.int64))
-        self.use(Belief.none(0, dim))
+        nothing = np.zeros(1, dtype=np.int64)
+        self._one = Verdicts(nothing, np.zeros(1), np.zeros(1), nothing.copy())
+        self.use(Belief.none(0, memory.dim))
 
     def use(self, belief: Belief) -> None:
         """Serve from this belief: gates open where it knows a task, and its watch begins."""
@@ -65,7 +65,7 @@ class Learner:
 
     @property
     def settled(self) -> bool:
-        """Whether more rows would change little: hardly a request of late had a better but uncertain action."""
+        """Whether more rows would change little: hardly a request had a better but uncertain action."""
         return self._asked > 0 and self._uncertain <= _RARELY * self._asked
 
     def unknown_task(self) -> int:
@@ -87,7 +87,7 @@ class Learner:
         elif known.all():
             _kernels.judge(*columns, *self._frozen, self.gates.codes, *out)
         elif known.any():
-            part = Verdicts(*(column[known] for column in out))
+            part = Verdicts(out.chosen[known], out.bound[known], out.floor[known], out.code[known])
             _kernels.judge(*(c[known] for c in columns), *self._frozen, self.gates.codes, *part)
             for whole, some in zip(out, part, strict=True):
                 whole[known] = some
@@ -114,9 +114,10 @@ class Learner:
             place[0], actions[None], actions[baseline : baseline + 1], place[1], *number,
             *self._frozen, codes, *self._one,
         )  # fmt: skip
-        chosen, bound, floor, code = self._one
-        self._count(1, code[0] != CERTIFIED and code[0] != BASELINE_BEST)
-        return int(chosen[0]), float(bound[0]), float(floor[0]), int(code[0])
+        out = self._one
+        why = int(out.code[0])
+        self._count(1, why not in (CERTIFIED, BASELINE_BEST))
+        return int(out.chosen[0]), float(out.bound[0]), float(out.floor[0]), why
 
     def disagreed(self, task: int, number: int) -> Alarm | None:
         """A claimed baseline reward contradicted the belief at decision `number`, which shut the task's gate.
@@ -135,7 +136,9 @@ class Learner:
         if not math.isnan(reward):
             self.memory.labels.add(task, x, reward, std, number)
 
-    def learn(self, task: int, x: Float, y: float, is_baseline: bool, claim: float, number: int) -> list[Alarm]:
+    def learn(
+        self, task: int, x: Float, y: float, is_baseline: bool, claim: float, number: int
+    ) -> list[Alarm]:
         """Take in the reward of decision `number`; alarms shut gates and are returned."""
         self.memory.plays.add(task, x, y, is_baseline, claim, number)
         return self.check(task, x, y, number)
@@ -165,6 +168,18 @@ class Learner:
         """A task, or with `EVERY_TASK` all, has changed at decision `since`: shut, and learn anew."""
         self.gates.shut(task, DRIFT)
         self.memory.forget(task, since)
+
+    def state(self) -> tuple[Any, ...]:
+        """What deciding and alarms may change besides the watch, to be handed to `put_back`."""
+        return (
+            self.gates.codes.copy(), dict(self._disagreed), dict(self.memory.since),
+            self._asked, self._uncertain,
+        )  # fmt: skip
+
+    def put_back(self, state: tuple[Any, ...]) -> None:
+        """As it was."""
+        codes, self._disagreed, self.memory.since, self._asked, self._uncertain = state
+        self.gates.codes[:] = codes
 
     def refit(self, n_tasks: int, decisions: int) -> None:
         """A new belief from everything that counts."""

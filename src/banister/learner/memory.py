@@ -1,7 +1,8 @@
-"""What the next belief is made from: rewards of what was played, claimed baseline rewards, offered actions."""
+"""What the next belief is made from: rewards of plays, claimed baseline rewards, a sample of offers."""
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,6 +87,7 @@ class Memory:
             the decision's number; in the order in which rewards came.
         labels: task, features, claimed reward, its standard error, number; in the order of decisions.
         since: the decision from which a drifted task's rows count; `EVERY_TASK` for all.
+        retracted: decisions whose reward was taken back.
     """
 
     def __init__(self, dim: int) -> None:
@@ -93,6 +95,7 @@ class Memory:
         self.plays = Table(Blocks(dim), Blocks(), Blocks(dtype=np.bool_), Blocks())
         self.labels = Table(Blocks(dim), Blocks(), Blocks())
         self.since: dict[int, int] = {}
+        self.retracted: set[int] = set()
         self._offered_task: Int = np.zeros(SAMPLE, dtype=np.int64)
         self._offered: Float = np.zeros((SAMPLE, dim))
         self._sampled = 0
@@ -122,7 +125,7 @@ class Memory:
     def row_counts(self, n_tasks: int) -> Int:
         """Rewards of each task that the next fit will use, (T,)."""
         task, number = (np.concatenate(self.plays.columns[i].pieces()) for i in (0, -1))
-        kept: Bool = _kept(task, number, self.since)
+        kept: Bool = _kept(task, number, self.since, self.retracted)
         return np.bincount(task[kept], minlength=n_tasks)
 
     def snapshot(self) -> Snapshot:
@@ -132,6 +135,7 @@ class Memory:
             self.plays.pieces(),
             self.labels.pieces(),
             dict(self.since),
+            frozenset(self.retracted),
             self._offered_task[:n].copy(),
             self._offered[:n].copy(),
         )
@@ -144,31 +148,39 @@ class Snapshot:
     plays: list[list[NDArray[Any]]]
     labels: list[list[NDArray[Any]]]
     since: dict[int, int]
+    retracted: frozenset[int]
     offered_task: Int
     offered: Float
 
     def seen(self) -> Seen:
         """Everything that counts."""
-        task, X, y, is_baseline, claim, _ = self._rows(self.plays)
+        task, X, y, is_baseline, claim, _ = self._rows(self.plays, self.retracted)
         label_task, label_X, label, label_std, _ = self._rows(self.labels)
         return Seen(
             task, X, y, is_baseline, claim,
             label_task, label_X, label, label_std, self.offered_task, self.offered,
         )  # fmt: skip
 
-    def _rows(self, pieces: list[list[NDArray[Any]]]) -> list[NDArray[Any]]:
+    def _rows(
+        self, pieces: list[list[NDArray[Any]]], retracted: Set[int] = frozenset()
+    ) -> list[NDArray[Any]]:
         columns = [np.concatenate(column) for column in pieces]
-        if not self.since:
+        if not self.since and not retracted:
             return columns
-        kept = _kept(columns[0], columns[-1], self.since)
+        kept = _kept(columns[0], columns[-1], self.since, retracted)
         return [column[kept] for column in columns]
 
 
-def _kept(task: Int, number: Int, since: dict[int, int]) -> Bool:
-    """Rows without those of drifted tasks from before their change."""
+def _kept(task: Int, number: Int, since: dict[int, int], retracted: Set[int]) -> Bool:
+    """Rows without those of drifted tasks from before their change, and without those taken back.
+
+    Logged rows have number 0, which no decision has.
+    """
     first = np.full(max(int(task.max(initial=0)), *since, 0) + 1, since.get(EVERY_TASK, 0))
     for t, start in since.items():
         if t != EVERY_TASK:
             first[t] = max(first[t], start)
     kept: Bool = number >= first[task]
+    if retracted:
+        kept &= ~np.isin(number, np.fromiter(retracted, dtype=np.int64))
     return kept

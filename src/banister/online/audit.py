@@ -17,21 +17,20 @@ import numpy as np
 
 from banister.data import Float
 from banister.errors import ModelFileError
+from banister.learner.learner import Learner
+from banister.learner.memory import Memory
 from banister.online._digest import digests
 from banister.online.chain import problems
-from banister.online.decision import CODES, REASONS
-from banister.online.drift import shut
 from banister.online.head import Receipt
-from banister.online.judge import Judge
 from banister.online.ledger import Ledger
 from banister.online.model import FORMAT, Model
 from banister.online.record import DecisionRecord, ModelRecord, digest_of
 from banister.online.settings import Settings
-from banister.safety import checks
-from banister.safety._kernels import NOT_CLEARED
+from banister.safety.reasons import BASELINE_BEST, REASONS, TOO_UNCERTAIN
 
 _ROUNDING = 1e-9  # a bound is repeated among fewer actions, which may add its terms in another order
 _MOST = 20  # problems spelled out
+_KEPT = (REASONS[BASELINE_BEST], REASONS[TOO_UNCERTAIN])
 
 
 @dataclass
@@ -133,7 +132,9 @@ class _Replay:
 
     def __init__(self, ledger: Ledger, settings: Settings, model: Model, found: Audit) -> None:
         self.ledger, self.model, self.found = ledger, model, found
-        self.judge = Judge(model, settings.constraint)
+        dim = len(model.belief.frame.scale)
+        self.learner = Learner(settings.constraint, settings.believer(), Memory(dim))
+        self.learner.use(model.belief)
         alarms = ledger.alarms(after=model.marks.drifts) if model.version else []
         self._alarms = [a for a in alarms if a.version <= model.version]
 
@@ -156,15 +157,13 @@ class _Replay:
             actions, at = np.stack([record.played, record.baseline_vector]), 1
         else:
             actions, at = record.baseline_vector[None], 0
-        verdict = self.judge.one(record.task, actions, at, record.low, record.high, record.std)
+        verdict = self.learner.decide_one(record.task, actions, at, record.low, record.high, record.std)
         self._compare(record, verdict)
 
     def _shut_before(self, number: int) -> None:
         """Drifts noted after an earlier decision."""
         while self._alarms and self._alarms[0].after < number:
-            task = self._alarms.pop(0).task
-            if task < self.model.certificate.n_tasks:
-                shut(self.model.certificate, task)
+            self.learner.gates.shut(self._alarms.pop(0).task)
 
     def _whole(self, record: DecisionRecord, actions: Float) -> None:
         self.found.whole += 1
@@ -180,17 +179,17 @@ class _Replay:
         number, action, certified = record.id, record.action, record.certified
         whole = record.actions is not None
         kept_bound, kept_floor, reason, index = record.bound, record.floor, record.reason, record.baseline
-        kept_code = CODES.get(reason, -1)
         if whole:
-            same = kept_code == code and certified == (chosen >= 0) and (not certified or action == chosen)
-        elif kept_code == NOT_CLEARED:  # among fewer actions: the gate was open, more cannot be repeated
-            same, bound = code in (checks.OPEN, NOT_CLEARED), math.nan
+            same = reason == REASONS[code] and certified == (chosen >= 0)
+            same = same and (not certified or action == chosen)
+        elif reason in _KEPT:  # among fewer actions: the gate was open, more cannot be repeated
+            same = REASONS[code] in _KEPT
         else:
-            same = kept_code == code and certified == (chosen == 0)
+            same = reason == REASONS[code] and certified == (chosen == 0)
         if not same:
             self.found.blame(
                 f"Decision {number}: the ledger says {reason!r} for action {action}, its model says "
-                f"{REASONS[code]!r}."
+                f"{str(REASONS[code])!r}."
             )
         elif certified and not (_near(bound, kept_bound, whole) and _near(floor, kept_floor, whole)):
             self.found.blame(

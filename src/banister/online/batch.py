@@ -12,13 +12,14 @@ import numpy as np
 
 from banister.data import Float, Int, as_vector
 from banister.errors import InputError, NonFiniteError, ShapeError
+from banister.learner.memory import Memory
 from banister.online._digest import digests
-from banister.online.decision import REASONS, Decision
+from banister.online.decision import Decision
 from banister.online.door import Request, check_actions, check_index, check_task
-from banister.online.engine import SURPRISED, Engine
-from banister.online.memory import Memory
+from banister.online.engine import Engine
 from banister.online.record import DecisionRecord
 from banister.safety.exploration import ConservativeMixture
+from banister.safety.reasons import REASONS, Reason
 
 _ROWS = 2048  # requests judged at once; bounds the memory beside the actions themselves
 
@@ -139,9 +140,9 @@ def decide_batch(engine: Engine, batch: Batch, mixture: ConservativeMixture | No
         task = np.array([store.code_of(label) for label in batch.labels], dtype=np.int64)
         records = [record for rows in batch.runs() for record in _written(engine, batch, rows, task)]
         for record in records:
-            if record.reason == SURPRISED:
-                engine.note_surprise(record.task, record.id)
-    store.open_memory(len(batch.actions[0][0]))
+            if record.reason == Reason.DISAGREES:
+                engine.note_disagreement(record.task, record.id)
+    engine.open_memory(len(batch.actions[0][0]))
     for record in records:
         store.remember(record)
     engine.count_alarms()
@@ -163,7 +164,7 @@ def _judged(engine: Engine, batch: Batch, rows: slice, task: Int) -> Iterator[De
     actions, baseline = batch.stacked(rows), batch.baseline[rows]
     low, high, std = batch.low[rows], batch.high[rows], batch.std[rows]
     usual = actions[np.arange(len(task)), baseline]
-    verdicts = engine.judge.many(task, actions, baseline, usual, low, high, std)
+    verdicts = engine.learner.decide(task, actions, baseline, usual, low, high, std)
     certified = verdicts.chosen >= 0
     action = np.where(certified, verdicts.chosen, baseline)
     first, now, K = engine.store.ledger.next_id(), time.time(), actions.shape[1]

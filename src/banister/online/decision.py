@@ -8,16 +8,6 @@ import numpy as np
 
 from banister.data import Float
 from banister.online.record import DecisionRecord
-from banister.safety import checks
-from banister.safety._kernels import NOT_CLEARED
-
-NEW_TASK = NOT_CLEARED + 1  # after the codes of `checks` and of the kernel
-REASONS = {
-    **dict(enumerate(checks.REASONS)),
-    NOT_CLEARED: "fallback:no-action-clears",
-    NEW_TASK: "fallback:new-task",
-}
-CODES = {reason: code for code, reason in REASONS.items()}  # files keep reasons, not codes
 
 
 class Decision(NamedTuple):
@@ -28,12 +18,12 @@ class Decision(NamedTuple):
         task: whose decision it is.
         action: index into the actions given; −1 with `features` for a mixture (only with `mixing=True`).
         features: (d,) what is played.
-        certified: whether a lower confidence bound clears the floor (the baseline, where it is the best
-            estimate behind an open gate, counts).
+        certified: whether it leaves the baseline because a lower confidence bound clears the floor.
         lower_bound: that bound; NaN without one. Where the baseline reward is unknown it bounds how far the
             action is above the floor, and `floor` is 0.
         floor: the least an action may be expected to earn; NaN where that is unknown.
-        reason: `certified` or `fallback:…`.
+        reason: `certified`, or why the baseline is played (`safety.reasons.Reason`): `kept:…` behind an open
+            gate, `fallback:…` behind a shut one.
         model_version: the model that decided; 0 before the first.
     """
 

@@ -17,17 +17,15 @@ import numpy as np
 from banister.contract import Bool
 from banister.data import Float, Int
 from banister.errors import InputError
-from banister.online.decision import REASONS
-from banister.online.judge import Judge
+from banister.learner.learner import Learner
+from banister.learner.memory import SAMPLE, Memory
 from banister.online.logs import LogRows, read_logs
-from banister.online.memory import Memory
-from banister.online.model import Marks, Model
 from banister.online.needed import rows_needed
 from banister.online.off_policy import Estimate, direct, doubly_robust, inverse_propensity, self_normalised
-from banister.online.refit import fit
 from banister.online.settings import Settings
-from banister.safety.certificate import Certificate
+from banister.safety.belief import Belief
 from banister.safety.constraint import Constraint
+from banister.safety.reasons import REASONS, Reason
 
 _CANDIDATES = 10  # actions a request is given where the log does not say what was on offer
 
@@ -97,15 +95,18 @@ def dry_run(logs: Any, settings: Settings, *, share: float = 0.5, **columns: Any
     if not 0 < cut < len(rows):
         raise InputError(f"A log of {len(rows)} rows is too short to be cut at {share:.0%}.")
     first, rest = rows.part(slice(None, cut)), rows.part(slice(cut, None))
-    model, judge_of_value = (_fitted(part, settings) for part in (first, rest))
-    played = _play(model, rest, settings)
-    return _report(first, rest, model, judge_of_value, settings.constraint, played)
+    learner, valuer = (_fitted(part, settings) for part in (first, rest))
+    played = _play(learner, rest, settings)
+    return _report(first, rest, learner.belief, valuer.belief, settings.constraint, played)
 
 
-def _fitted(rows: LogRows, settings: Settings) -> Model:
+def _fitted(rows: LogRows, settings: Settings) -> Learner:
+    """A learner that knows these rows and nothing else."""
     memory, n = Memory(rows.X.shape[1]), len(rows)
     none = np.zeros(n, dtype=np.int64)
-    memory.plays.extend(rows.task, rows.X, rows.y, np.zeros(n), none)
+    is_baseline = (rows.baseline == rows.X).all(axis=1)
+    claim = np.where(is_baseline, rows.baseline_reward, np.nan)
+    memory.plays.extend(rows.task, rows.X, rows.y, is_baseline, claim, none)
     known = ~np.isnan(rows.baseline_reward)
     memory.labels.extend(
         rows.task[known],
@@ -114,12 +115,11 @@ def _fitted(rows: LogRows, settings: Settings) -> Model:
         np.zeros(known.sum()),
         none[known],
     )
-    for i in range(0, n, -(-n // 2048)):
-        memory.offer(int(rows.task[i]), rows.X[i])
-    marks = Marks(n, n, 0)
-    model = fit(memory.snapshot(), len(rows.labels), memory.dim, marks, Model.none(memory.dim), settings)
-    assert model is not None  # there is no last model that could stay
-    return model
+    some = slice(0, n, max(1, -(-n // SAMPLE)))
+    memory.offer_many(rows.task[some], rows.X[some])
+    learner = Learner(settings.constraint, settings.believer(), memory)
+    learner.refit(len(rows.labels), n)
+    return learner
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,13 +133,13 @@ class _Played:
     bound: Float
 
 
-def _play(model: Model, rest: LogRows, settings: Settings) -> _Played:
-    judge, sets = Judge(model, settings.constraint), _sets(rest, settings.seed)
+def _play(learner: Learner, rest: LogRows, settings: Settings) -> _Played:
+    sets = _sets(rest, settings.seed)
     features, certified, codes, bounds = rest.baseline.copy(), np.zeros(len(rest), dtype=bool), [], []
     for i, actions in enumerate(sets):
         baseline = int(np.argmax((actions == rest.baseline[i]).all(axis=1)))
         reward = float(rest.baseline_reward[i])
-        chosen, bound, _, code = judge.one(int(rest.task[i]), actions, baseline, reward, reward, 0.0)
+        chosen, bound, _, code = learner.decide_one(int(rest.task[i]), actions, baseline, reward, reward, 0.0)
         certified[i] = chosen >= 0
         if chosen >= 0:
             features[i] = actions[chosen]
@@ -163,13 +163,13 @@ def _sets(rest: LogRows, seed: int) -> list[Float]:
 
 
 def _report(
-    first: LogRows, rest: LogRows, model: Model, valuer: Model, constraint: Constraint, played: _Played
+    first: LogRows, rest: LogRows, belief: Belief, valuer: Belief, constraint: Constraint, played: _Played
 ) -> DryRun:
     moved = (played.features != rest.baseline).any(axis=1)
     outlooks = [
-        _outlook(t, label, first, rest, model, constraint, played) for t, label in enumerate(rest.labels)
+        _outlook(t, label, first, rest, belief, constraint, played) for t, label in enumerate(rest.labels)
     ]
-    misfits = ("fallback:task-misfit", "fallback:baseline-disagrees", "fallback:drift")
+    misfits = (Reason.DISAGREES, Reason.DRIFT)
     return DryRun(
         len(first),
         len(rest),
@@ -177,28 +177,28 @@ def _report(
         float(moved.mean()),
         "drawn" if rest.actions is None else "logged",
         float(rest.y.mean()),
-        _uplifts(rest, model, valuer, played),
+        _uplifts(rest, belief, valuer, played),
         [o.task for o in outlooks if o.reason in misfits],
         outlooks,
     )
 
 
-def _uplifts(rest: LogRows, model: Model, valuer: Model, played: _Played) -> list[Estimate]:
+def _uplifts(rest: LogRows, belief: Belief, valuer: Belief, played: _Played) -> list[Estimate]:
     """The model's opinion always; estimates from the rewards themselves where probabilities were logged."""
-    fresh = valuer.certificate.opened
-    c = valuer.certificate if fresh else model.certificate
+    fresh = bool(valuer.known.any())
+    b = valuer if fresh else belief
     step = played.features - rest.X
-    gain = np.einsum("nd,nd->n", step, c.theta[rest.task])
+    gain = np.einsum("nd,nd->n", step, b.theta[rest.task])
     label = (
         "direct, by a model of the judged rows" if fresh else "direct, by the model that chose: optimistic"
     )
-    estimates = [direct(gain, _spread(c, rest.task, step), label)]
+    estimates = [direct(gain, _spread(b, rest.task, step), label)]
     if rest.propensity is not None:
         y, p = rest.y, rest.propensity
         same: Bool = (played.features == rest.X).all(axis=1)
-        theta = model.certificate.theta[rest.task]
-        q_old = np.einsum("nd,nd->n", rest.X, theta)
-        q_new = np.einsum("nd,nd->n", played.features, theta)
+        Z_old, Z_new = belief.frame.rows(rest.X), belief.frame.rows(played.features)
+        theta = belief.frame.reward * belief.mean[rest.task]
+        q_old, q_new = (np.einsum("np,np->n", Z, theta) for Z in (Z_old, Z_new))
         earned = float(y.mean())
         estimates.append(inverse_propensity(y, p, same).minus(earned))
         if same.any():
@@ -207,23 +207,22 @@ def _uplifts(rest: LogRows, model: Model, valuer: Model, played: _Played) -> lis
     return estimates
 
 
-def _spread(c: Certificate, task: Int, step: Float) -> float:
+def _spread(belief: Belief, task: Int, step: Float) -> float:
     """Standard error of the mean gain. Tasks share a representation, so their errors are taken to add up."""
     total = 0.0
     for t in np.unique(task):
-        if t < len(c.V):
-            g = step[task == t].sum(axis=0)
-            total += float(np.sqrt(max(g @ c.V[t] @ g, 0.0)))
+        if t < belief.n_tasks and belief.known[t]:
+            total += belief.contrast(int(t), step[task == t].sum(axis=0))[1]
     return total / len(task)
 
 
 def _outlook(
-    t: int, label: str, first: LogRows, rest: LogRows, model: Model, constraint: Constraint, played: _Played
+    t: int, label: str, first: LogRows, rest: LogRows, belief: Belief, constraint: Constraint, played: _Played
 ) -> TaskOutlook:
     own, n = rest.task == t, int(np.sum(first.task == t))
     share = float(played.certified[own].mean()) if own.any() else 0.0
     codes = Counter(played.code[own & ~played.certified].tolist())
-    reason = REASONS[codes.most_common(1)[0][0]] if codes else "certified"
+    reason = str(REASONS[codes.most_common(1)[0][0]] if codes else Reason.CERTIFIED)
     sets = [played.sets[i] for i in np.flatnonzero(own)]
-    needed = rows_needed(model, constraint, t, n, sets, rest.baseline[own], rest.baseline_reward[own])
+    needed = rows_needed(belief, constraint, t, n, sets, rest.baseline[own], rest.baseline_reward[own])
     return TaskOutlook(label, n, int(own.sum()), share, reason, needed)

@@ -12,16 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from banister.data import Int
 from banister.errors import InputError, ModelFileError, ShapeError, UnknownDecisionError
+from banister.learner.learner import Learner
+from banister.learner.memory import Memory
 from banister.online import files
-from banister.online.decision import REASONS, Decision
+from banister.online.decision import Decision
 from banister.online.door import Request
-from banister.online.drift import EVERY_TASK, Alarm, DriftGuard, shut
-from banister.online.judge import Judge
 from banister.online.ledger import Ledger, Played
 from banister.online.logs import LogRows
-from banister.online.memory import Memory
 from banister.online.mixing import mixed
 from banister.online.model import FORMAT, Model
 from banister.online.rebuild import rebuild
@@ -35,11 +33,12 @@ from banister.online.record import (
 )
 from banister.online.settings import Settings
 from banister.online.store import Store
-from banister.safety import checks
 from banister.safety.exploration import ConservativeMixture
+from banister.safety.gates import EVERY_TASK
+from banister.safety.reasons import DISAGREES, REASONS, Reason
+from banister.safety.watch import Alarm
 
 DUPLICATE, EXPIRED, ACCEPTED, RETRACTED = "duplicate", "expired", "accepted", "retracted"
-SURPRISED = checks.REASONS[checks.BASELINES]
 
 _log = logging.getLogger("banister.online")
 
@@ -118,7 +117,7 @@ class Engine:
         if self.path is not None and not self.read_only and not files.is_current(self.path, models):
             files.write_atomically(self.path, data)
         if self.outdated:
-            return Model.shut(last.version, dim)
+            return Model.none(dim, last.version)
         return Model.from_bytes(data, f"{ledger.where}, model {last.version}")[0]
 
     def use(self, model: Model) -> None:
@@ -127,76 +126,63 @@ class Engine:
         Alarms that ring are written within the open transaction.
         """
         self.model = model
-        self.judge = Judge(model, self.settings.constraint)
-        self.guard = DriftGuard(model.certificate)
+        memory = self.store.memory or Memory(self.store.dim or 1)
+        self.learner = Learner(self.settings.constraint, self.settings.believer(), memory)
+        self.learner.use(model.belief)
         self._alarmed: set[int] = set()
-        self._surprised: dict[int, int] = {}
-        self._unseen: list[tuple[Any, ...]] = []  # what the guard knew before the rewards of this call
+        self._unseen: list[tuple[Any, ...]] = []  # what the watch knew before the rewards of this call
         if model.version:
             self._shut_drifted()
-            self._shut_surprised()
+            self._shut_disagreed()
             self._watch_again()
 
     def serving(self) -> tuple[Any, ...]:
         """What `use` changes, to put back with `serve_again` if the swap cannot be written."""
-        return self.model, self.judge, self.guard, self._alarmed, self._surprised
+        return self.model, self.learner, self._alarmed
 
     def serve_again(self, before: tuple[Any, ...]) -> None:
         """Serve from the model before, as it was."""
-        self.model, self.judge, self.guard, self._alarmed, self._surprised = before
+        self.model, self.learner, self._alarmed = before
         self._rung.clear()
 
     def _shut_drifted(self) -> None:
         """Drifts that were seen while the fit was under way hold for the new model too."""
-        c = self.model.certificate
         for alarm in self.store.ledger.alarms(after=self.model.marks.drifts):
             if alarm.version == self.model.version:
                 self._alarmed.add(alarm.task)
-            if alarm.task < c.n_tasks:
-                shut(c, alarm.task)
+            self.learner.gates.shut(alarm.task)
 
-    def _shut_surprised(self) -> None:
+    def _shut_disagreed(self) -> None:
         """Tasks whose baseline reward contradicted this model before the store was closed."""
-        c = self.model.certificate
-        first = self.store.ledger.first_with_reason(self.model.version, SURPRISED)
-        self._surprised = {task: number for task, number in first.items() if self.guard.watches(task)}
-        c.surprises[0] += len(self._surprised)
-        for task in first:
-            if task < c.n_tasks:
-                c.shut[task] = checks.BASELINES if c.shut[task] == checks.OPEN else c.shut[task]
-        self.note_surprises(self.store.decisions)
+        first = self.store.ledger.first_with_reason(self.model.version, Reason.DISAGREES)
+        for task, number in sorted(first.items(), key=lambda item: item[1]):
+            if self.learner.gates.is_open(task):
+                self.learner.gates.shut(task, DISAGREES)
+            self.note_disagreement(task, number)
 
-    def note_surprise(self, task: int, number: int) -> None:
+    def note_disagreement(self, task: int, number: int) -> None:
         """A baseline reward contradicted the model at this decision."""
-        self._surprised.setdefault(task, number)
-        self.note_surprises(number)
-
-    def note_surprises(self, number: int) -> None:
-        """So many tasks contradict the model that no gate stays open: earlier rows count no longer."""
-        c = self.model.certificate
-        if c.surprises[0] >= c.surprises[1]:
-            shut(c, EVERY_TASK)
-            self._sound(Alarm(EVERY_TASK, number, float(c.surprises[0])), number)
+        alarm = self.learner.disagreed(task, number)
+        if alarm is not None:
+            self._sound(alarm, number)
 
     def _watch_again(self) -> None:
-        """Show the guard every reward that the model was not fitted to."""
+        """Compare every reward that the model was not fitted to with it."""
         memory = self.store.memory
         if memory is None or not self.settings.drift_guard:
             return
         first = len(memory.plays) - (self.store.rewards - self.model.marks.rewards)
-        task, X, y, _, number = memory.plays.pieces(first)
+        task, X, y, _, _, number = memory.plays.pieces(first)
         for block in zip(task, X, y, number, strict=True):
             for t, x, reward, n in zip(*block, strict=True):
-                for alarm in self.guard.see(int(t), x, float(reward), int(n)):
+                for alarm in self.learner.check(int(t), x, float(reward), int(n)):
                     self._sound(alarm, self.store.decisions)
 
     def _sound(self, alarm: Alarm, after: int) -> None:
         """Write an alarm down, once."""
         if alarm.task not in self._alarmed:
             self._alarmed.add(alarm.task)
-            # A baseline reward that contradicted the model tells the change better than noisy rewards do.
-            since = max(alarm.since, self._surprised.get(alarm.task, 0))
-            self.add_alarm(alarm._replace(since=since), self.model.version, after)
+            self.add_alarm(alarm, self.model.version, after)
 
     def add_alarm(self, alarm: Alarm, version: int, after: int) -> None:
         """Write an alarm with the open transaction; memory learns of it from `count_alarms`."""
@@ -238,24 +224,16 @@ class Engine:
     def before_call(self) -> tuple[Any, ...]:
         """What a call may change, to be handed to `after_failure`."""
         self._unseen.clear()
-        return self.gates(), len(self.store.labels), set(self._alarmed), dict(self._surprised)
+        return self.learner.state(), len(self.store.labels), set(self._alarmed)
 
     def after_failure(self, before: tuple[Any, ...]) -> None:
         """As if the call had not been made."""
-        gates, known, self._alarmed, self._surprised = before
-        self.restore(gates)
+        learner, known, self._alarmed = before
+        self.learner.put_back(learner)
         self.store.drop_tasks(known)
         self._rung.clear()
         for state in self._unseen:
-            self.guard.put_back(state)
-
-    def gates(self) -> tuple[Int, Int]:
-        """What a judgement may change, to put back if it cannot be written down."""
-        return self.model.certificate.shut.copy(), self.model.certificate.surprises.copy()
-
-    def restore(self, gates: tuple[Int, Int]) -> None:
-        """Put gates back."""
-        self.model.certificate.shut[:], self.model.certificate.surprises[:] = gates
+            self.learner.watch.put_back(state)
 
     def decide(
         self, request: Request, digest: int, mixture: ConservativeMixture | None, key: str | None = None
@@ -269,12 +247,17 @@ class Engine:
             task = store.code_of(request.label)
             record = self.judged(request, task, store.ledger.next_id(), digest, mixture, key)
             store.ledger.add_decision(record)
-            if record.reason == SURPRISED:
-                self.note_surprise(task, record.id)
-        store.open_memory(request.actions.shape[1])
+            if record.reason == Reason.DISAGREES:
+                self.note_disagreement(task, record.id)
+        self.open_memory(request.actions.shape[1])
         store.remember(record)
         self.count_alarms()
         return Decision.of(record, request.label)
+
+    def open_memory(self, dim: int) -> None:
+        """The memory, made when the first row tells the number of features."""
+        if self.store.memory is None:
+            self.learner.memory = self.store.open_memory(dim)
 
     def _again(self, record: DecisionRecord, request: Request, digest: int) -> Decision:
         same = self.store.tasks.get(request.label) == record.task and record.baseline == request.baseline
@@ -291,7 +274,7 @@ class Engine:
     ) -> DecisionRecord:  # fmt: skip
         """The decision's record; nothing is written."""
         actions, baseline = request.actions, request.baseline
-        chosen, bound, floor, code = self.judge.one(
+        chosen, bound, floor, code = self.learner.decide_one(
             task, actions, baseline, request.low, request.high, request.std
         )
         certified = chosen >= 0
@@ -350,9 +333,9 @@ class Engine:
         if not self.settings.drift_guard:
             return
         seen = list(rewards)
-        self._unseen.append(self.guard.state([played.task for _, played, _ in seen]))
+        self._unseen.append(self.learner.watch.state([played.task for _, played, _ in seen]))
         for number, played, value in seen:
-            for alarm in self.guard.see(played.task, played.features, value, number):
+            for alarm in self.learner.check(played.task, played.features, value, number):
                 self._sound(alarm, self.store.decisions)
 
     def reward_many(self, numbers: list[int], values: list[float]) -> list[str]:

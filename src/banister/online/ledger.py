@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from banister.contract import Bool
 from banister.data import Float, Int
 from banister.online.head import Head
 from banister.online.record import (
@@ -32,6 +33,7 @@ class Played(NamedTuple):
     Attributes:
         task: its code.
         features: (d,) what was played.
+        is_baseline: whether that was the baseline; claim: the reward claimed for it, NaN if none.
         time: when.
         reward, key: the accepted reward and the key it came with; None before it came.
         retracted: whether it was taken back.
@@ -39,6 +41,8 @@ class Played(NamedTuple):
 
     task: int
     features: Float
+    is_baseline: bool
+    claim: float
     time: float
     reward: float | None
     key: str | None
@@ -46,12 +50,14 @@ class Played(NamedTuple):
 
 
 class Rewarded(NamedTuple):
-    """Rewards with what they were for, in the order in which they came: numbers, values, tasks, features."""
+    """Rewards with what they were for, in the order in which they came; see `Played`."""
 
     number: Int
     value: Float
     task: Int
     features: Float
+    is_baseline: Bool
+    claim: Float
 
 
 class Ledger(Protocol):

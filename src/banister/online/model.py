@@ -1,25 +1,23 @@
-"""One version of the model: a certificate, what the next fit starts from, and its bytes."""
+"""One version of the model: a belief, where it came from, and its bytes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from banister.data import Float, Int
+from banister.data import Float
 from banister.errors import ModelFileError
-from banister.online.decision import NEW_TASK
 from banister.online.model_file import Arrays, pack, require, unpack
 from banister.online.settings import Settings
-from banister.safety import checks
-from banister.safety.certificate import Certificate
-from banister.safety.scales import Scales
+from banister.safety.belief import Belief
+from banister.safety.frame import Frame
+from banister.safety.hierarchy import Start
+from banister.safety.labels import Claims
+from banister.safety.posterior import Shared
 
-FORMAT = 1  # of the bytes; a model of another format is kept in the ledger and cannot be replayed
-
-_ARRAYS = ("theta", "z", "shut", "surprises")
-_NUMBERS = ("slack", "rank", "usual")
+FORMAT = 2  # of the bytes; a model of another format is kept in the ledger and cannot be replayed
 
 
 class Marks(NamedTuple):
@@ -32,114 +30,114 @@ class Marks(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A certificate and where it came from.
+    """A belief and where it came from.
 
     Attributes:
-        version: counts from 1; 0 is the model before the first fit, which certifies nothing.
-        certificate: whose `shut` changes while it serves.
-        warm: what the certifier carries from fit to fit.
+        version: counts from 1; 0 is the model before the first fit, which allows nothing.
+        belief: never changes.
         marks: what the fit has seen.
     """
 
     version: int
-    certificate: Certificate
-    warm: Arrays
+    belief: Belief
     marks: Marks
 
     @classmethod
-    def none(cls, dim: int) -> Model:
-        """Before the first fit."""
-        return cls(0, Certificate.closed(0, dim), {}, Marks())
-
-    @classmethod
-    def shut(cls, version: int, dim: int) -> Model:
-        """In place of a model whose bytes this version cannot read: certifies nothing."""
-        return cls(version, Certificate.closed(0, dim), {}, Marks())
-
-    def unknown_task(self) -> int:
-        """Why a task that this model has never seen is not certified."""
-        return NEW_TASK if self.version else checks.NO_DATA
+    def none(cls, dim: int, version: int = 0) -> Model:
+        """Before the first fit, or in place of a model whose bytes cannot be read: allows nothing."""
+        return cls(version, Belief.none(0, dim), Marks())
 
     def to_bytes(self, settings: Settings, labels: list[str]) -> bytes:
         """The bytes of a model file."""
-        c = self.certificate
-        own, scales = vars(c), vars(c.scales)
-        numbers = {name: own[name] for name in _NUMBERS}
+        b = self.belief
         meta = {
             "settings": settings.to_dict(),
-            "tasks": labels[: c.n_tasks],
+            "tasks": labels[: b.n_tasks],
             "version": self.version,
-            "reasons": list(checks.REASONS),
             "marks": list(self.marks),
-            "certificate": {**numbers, "details": c.details},
-            "scales": {name: value for name, value in scales.items() if name != "play"},
-        }
-        arrays = {**{name: own[name] for name in _ARRAYS}, "play": c.scales.play, "upper": _upper(c)}
-        return pack(meta, {**arrays, **{f"warm_{name}": value for name, value in self.warm.items()}})
+            "belief": {
+                "intercept": b.frame.intercept, "reward": b.frame.reward, "label_error": b.label_error,
+                "rank": b.rank, "claims": b.claims.name,
+            },
+        }  # fmt: skip
+        arrays = {
+            "scale": b.frame.scale, "mean": b.mean, "left": b.left, "noise": b.noise, "z": b.z,
+            "labelled": b.labelled.astype(np.int64), "known": b.known.astype(np.int64), "usual": b.usual,
+            "upper": _upper(b), "away": b.away[b.known] if len(b.away) else b.away,
+        }  # fmt: skip
+        if b.start is not None:
+            meta["start"] = {"noise": b.start.noise, "rows": b.start.rows}
+            s = b.start.shared
+            arrays |= {"start_mu": s.mu, "start_L": s.L, "start_D": s.D}
+        return pack(meta, arrays)
 
     @classmethod
     def from_bytes(cls, data: bytes, where: str) -> tuple[Model, dict[str, Any]]:
         """A model and its file's metadata."""
         meta, arrays = unpack(data, where)
         try:
-            certificate = _certificate(meta, arrays, where)
+            belief = _belief(meta, arrays, where)
             marks, version = Marks(*map(int, meta["marks"])), int(meta["version"])
         except ModelFileError:
             raise
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as reason:
+        except (KeyError, TypeError, ValueError, IndexError, OverflowError) as reason:
             raise ModelFileError(f"{where} lacks or garbles {reason}; restore it from a copy.") from None
-        warm = {name[5:]: value for name, value in arrays.items() if name.startswith("warm_")}
-        return cls(version, certificate, warm, marks), meta
+        return cls(version, belief, marks), meta
 
 
-def served(certificate: Certificate) -> Certificate:
-    """The certificate with exactly symmetric covariances, so that half of each is all there is to keep."""
-    for V in certificate.V:
-        np.copyto(V, np.triu(V) + np.triu(V, 1).T)
-    return replace(certificate, shut=certificate.shut.copy())
-
-
-def _upper(certificate: Certificate) -> Float:
-    """The upper triangles of the open tasks' covariances, (open, d(d+1)/2); row by row, to let others run."""
-    d = certificate.theta.shape[1]
-    rows, columns = np.triu_indices(d)
-    tasks = np.flatnonzero(certificate.shut == checks.OPEN) if len(certificate.V) else np.zeros(0, dtype=int)
+def _upper(belief: Belief) -> Float:
+    """The upper triangles of known tasks' covariances; row by row, to let others run."""
+    p = belief.mean.shape[1]
+    rows, columns = np.triu_indices(p)
+    tasks = np.flatnonzero(belief.known)
     packed = np.empty((len(tasks), len(rows)))
     for out, t in zip(packed, tasks, strict=True):
-        out[:] = certificate.V[t][rows, columns]
+        out[:] = belief.V[t][rows, columns]
     return packed
 
 
-def _unfolded(packed: Float, shut: Int, dim: int) -> Float:
-    if len(packed) == 0:
-        return np.zeros((0, dim, dim))
-    V = np.zeros((len(shut), dim, dim))
-    rows, columns = np.triu_indices(dim)
-    for t, upper in zip(np.flatnonzero(shut == checks.OPEN), packed, strict=True):
+def _belief(meta: dict[str, Any], arrays: Arrays, where: str) -> Belief:
+    """A belief whose every array has the shape that the others call for."""
+    T, own = len(meta["tasks"]), meta["belief"]
+    d = len(arrays["scale"])
+    intercept = bool(own["intercept"])
+    p = d + intercept
+    known = require(arrays, "known", (T,), where, kind="i").astype(bool)
+    n = int(known.sum())
+    frame = Frame(require(arrays, "scale", (d,), where), intercept, float(own["reward"]))
+    V, away = np.zeros((T, p, p)) if n else np.zeros((0, p, p)), np.zeros((T if n else 0, p, p))
+    rows, columns = np.triu_indices(p)
+    for t, upper in zip(
+        np.flatnonzero(known), require(arrays, "upper", (n, p * (p + 1) // 2), where), strict=True
+    ):
         V[t, rows, columns] = upper
         V[t, columns, rows] = upper
-    return V
-
-
-def _codes(reasons: list[str], shut: Int) -> Int:
-    """Codes as this version numbers them; a file names the reasons behind its own."""
-    own = {reason: code for code, reason in enumerate(checks.REASONS)}
-    return np.array([own[reason] for reason in reasons])[shut]
-
-
-def _certificate(meta: dict[str, Any], arrays: Arrays, where: str) -> Certificate:
-    T = len(meta["tasks"])
-    theta = arrays.get("theta")
-    if theta is None or theta.ndim != 2:
-        raise ModelFileError(f"{where} lacks the array 'theta' of tasks by features.")
-    dim = theta.shape[1]
-    theta = require(arrays, "theta", (T, dim), where)
-    shut = _codes(meta["reasons"], require(arrays, "shut", (T,), where, kind="i"))
-    n_open = int((shut == checks.OPEN).sum())
-    packed = require(arrays, "upper", (n_open, dim * (dim + 1) // 2), where)
-    scales = Scales(require(arrays, "play", (max(T, 1),), where), **meta["scales"])
-    z = require(arrays, "z", (T,), where, finite=False)
-    surprises = require(arrays, "surprises", (2,), where, kind="i")
-    return Certificate(
-        theta, _unfolded(packed, shut, dim), z, shut, scales, surprises=surprises, **meta["certificate"]
+    away[np.flatnonzero(known)] = require(arrays, "away", (n, p, p), where)
+    return Belief(
+        frame=frame,
+        mean=require(arrays, "mean", (T, p), where),
+        V=V,
+        away=away,
+        left=require(arrays, "left", (p,), where),
+        noise=require(arrays, "noise", (T,), where),
+        z=require(arrays, "z", (T,), where),
+        labelled=require(arrays, "labelled", (T,), where, kind="i").astype(bool),
+        label_error=float(own["label_error"]),
+        known=known,
+        usual=require(arrays, "usual", (len(arrays["usual"]),), where),
+        rank=int(own["rank"]),
+        claims=Claims[own["claims"]],
+        start=_start(meta, arrays, p, where),
     )
+
+
+def _start(meta: dict[str, Any], arrays: Arrays, p: int, where: str) -> Start | None:
+    if "start" not in meta:
+        return None
+    k = arrays["start_L"].shape[1]
+    shared = Shared(
+        require(arrays, "start_mu", (p,), where),
+        require(arrays, "start_L", (p, k), where),
+        require(arrays, "start_D", (p,), where),
+    )
+    return Start(shared, float(meta["start"]["noise"]), int(meta["start"]["rows"]))

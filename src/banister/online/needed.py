@@ -1,17 +1,16 @@
-"""How many rows a task still needs before half of its requests would be certified."""
+"""How many rows a task still needs before half of its requests would leave the baseline."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from banister.data import Float
-from banister.online.model import Model
-from banister.safety import checks
+from banister.safety.belief import Belief
 from banister.safety.constraint import Constraint
 
 
 def rows_needed(
-    model: Model,
+    belief: Belief,
     constraint: Constraint,
     task: int,
     rows: int,
@@ -22,18 +21,12 @@ def rows_needed(
     """Rows beyond those it has; 0 if there are enough, None if more may not help or it cannot be told.
 
     A bound `z·se` shrinks as 1/√rows. For each request the estimate's own best action must keep its bound
-    above the floor; the rows at which half of the requests do are what is needed. Tasks with too few rows
-    to have coefficients of their own need twice the rank, and one more.
+    above the floor; the rows at which half of the requests do are what is needed.
     """
-    c = model.certificate
-    if task >= c.n_tasks:
-        return None
-    if c.shut[task] == checks.FEW_ROWS:
-        return max(2 * c.rank + 1 - rows, 1)
-    if c.shut[task] != checks.OPEN or not sets or rows == 0:
+    if task >= belief.n_tasks or not belief.known[task] or not sets or rows == 0:
         return None
     factors = [
-        _factor(model, constraint, task, actions, x, r)
+        _factor(belief, constraint, task, actions, x, r)
         for actions, x, r in zip(sets, baselines, rewards, strict=True)
     ]
     median = float(np.median(factors))
@@ -41,17 +34,15 @@ def rows_needed(
 
 
 def _factor(
-    model: Model, constraint: Constraint, task: int, actions: Float, baseline: Float, reward: float
+    belief: Belief, constraint: Constraint, task: int, actions: Float, baseline: Float, reward: float
 ) -> float:
     """By how much rows must grow for this request: (z·se / height of the estimate above the floor)²."""
-    c = model.certificate
-    theta, V, z = c.theta[task], c.V[task], c.z[task]
-    means = actions @ theta
+    means = belief.predict(task, actions)
     x, height = actions[int(np.argmax(means))], float(means.max())
     unknown = bool(np.isnan(reward))
-    level = float(baseline @ theta) if unknown else reward
+    level = float(belief.predict(task, baseline[None])[0]) if unknown else reward
     floor = float(constraint.floor(level))
     # Without a baseline reward the floor is estimated too: a multiple of the baseline's estimate.
-    step = x - floor / level * baseline if unknown and level != 0 else x
-    width = z * float(np.sqrt(max(step @ V @ step, 0.0)))
-    return (width / (height - floor)) ** 2 if height > floor else np.inf
+    share = floor / level if unknown and level != 0 else 0.0
+    spread = belief.contrast(task, x - share * baseline, 1.0 - share)[1]
+    return (float(belief.z[task]) * spread / (height - floor)) ** 2 if height > floor else np.inf

@@ -96,7 +96,9 @@ def _rewards(store: Store, dim: int) -> None:
     assert memory is not None
     for block in store.ledger.rewarded(dim):
         n = len(block.number)
-        memory.plays.extend(block.task, block.features, block.value, np.zeros(n), block.number)
+        memory.plays.extend(
+            block.task, block.features, block.value, block.is_baseline, block.claim, block.number
+        )
         store.rewards += n
 
 

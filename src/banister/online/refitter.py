@@ -7,17 +7,13 @@ import threading
 import time
 import warnings
 
-import numpy as np
-
-from banister.contract import Bool
 from banister.errors import BanisterWarning
-from banister.online.drift import Alarm
 from banister.online.engine import Engine
 from banister.online.files import write_atomically
 from banister.online.model import FORMAT, Model
 from banister.online.record import ModelRecord, digest_of
 from banister.online.refit import fit
-from banister.safety import checks
+from banister.safety.labels import Claims
 
 _PART = 1 << 20  # bytes of a model written at once, so that decisions wait for milliseconds only
 
@@ -54,7 +50,7 @@ class Refitter:
         memory, tasks = engine.store.memory, len(engine.store.labels)
         if memory is None or self._fitting.locked():
             return False
-        schedule = engine.settings.schedule(engine.model.certificate.opened)
+        schedule = engine.settings.schedule(engine.learner.settled)
         return len(memory.plays) >= schedule.next(self._attempt // tasks) * tasks
 
     def refit(self, *, wait: bool) -> None:
@@ -90,18 +86,13 @@ class Refitter:
             if store.memory is None:
                 return
             last, marks, labels = engine.model, store.marks, list(store.labels)
-            snapshot, dim = store.memory.snapshot(), store.memory.dim
+            snapshot = store.memory.snapshot()
             self._attempt = len(store.memory.plays)
         begin = time.perf_counter()
-        model = fit(snapshot, len(labels), dim, marks, last, engine.settings)
+        model = fit(snapshot, len(labels), marks, last, engine.settings)
         seconds = time.perf_counter() - begin
-        if model is not None:
-            self._write(model, model.to_bytes(engine.settings, labels), last)
-            _log_swap(last, model, seconds)
-        else:
-            with self._lock:
-                store.ledger.keep("attempt", str(self._attempt))
-            _log.info("a refit settled nothing in %.2f s; model %d serves on", seconds, last.version)
+        self._write(model, model.to_bytes(engine.settings, labels), last)
+        _log_swap(last, model, seconds)
 
     def _write(self, model: Model, data: bytes, last: Model) -> None:
         """First the ledger, in parts between which decisions go on; then the swap; then the file."""
@@ -127,24 +118,10 @@ class Refitter:
         h = ledger.head
         counts = h.decisions, h.rewards, h.drifts
         ledger.add_model(ModelRecord(model.version, time.time(), FORMAT, len(data), digest_of(data), *counts))
-        for alarm in self._no_longer_fitting(model, last):
-            engine.add_alarm(alarm, model.version, engine.store.decisions)
         ledger.keep("attempt", str(self._attempt))
         if not engine.settings.keep_models:
             ledger.forget_model(last.version)
         engine.use(model)
-
-    def _no_longer_fitting(self, model: Model, last: Model) -> list[Alarm]:
-        """Tasks that fitted the last model, or have drifted before, and do not fit this one: a drift too.
-
-        What the last model had seen no longer counts, so that a task whose change was dated wrongly still
-        gets rid of its old rows.
-        """
-        shut, opened, memory = model.certificate.shut, self._engine.guard.opened, self._engine.store.memory
-        misfits = np.flatnonzero((shut == checks.BASELINES) | (shut == checks.MISFIT)).tolist()
-        drifted = memory.since if memory is not None else {}
-        known = [t for t in misfits if t in drifted or (t < len(opened) and opened[t])]
-        return [Alarm(t, last.marks.decisions + 1, 0.0) for t in known]
 
 
 def _number(text: str | None) -> int:
@@ -153,11 +130,12 @@ def _number(text: str | None) -> int:
 
 
 def _log_swap(last: Model, model: Model, seconds: float) -> None:
-    """One line a refit, and one that says which gates it moved."""
-    old, new = last.certificate.shut, model.certificate.shut
-    before: Bool = np.zeros(len(new), dtype=bool)
-    before[: len(old)] = old == checks.OPEN
-    opened, shut = int(((new == checks.OPEN) & ~before).sum()), int(((new != checks.OPEN) & before).sum())
-    _log.info("model %d serves after %.2f s: %d rewards", model.version, seconds, model.marks.rewards)
-    if opened or shut:
-        _log.info("model %d opened %d gates and shut %d", model.version, opened, shut)
+    """One line a refit, and one where claimed baseline rewards have changed their standing."""
+    b = model.belief
+    _log.info(
+        "model %d serves after %.2f s: %d rewards, %d tasks known, rank %d",
+        model.version, seconds, model.marks.rewards, int(b.known.sum()), b.rank,
+    )  # fmt: skip
+    if b.claims is not last.belief.claims:
+        refused = b.claims in (Claims.AVERAGES, Claims.CONTRADICTED)
+        _log.log(logging.WARNING if refused else logging.INFO, "claimed baseline rewards: %s", b.claims)

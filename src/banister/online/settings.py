@@ -11,7 +11,7 @@ import numpy as np
 from banister.errors import ModelFileError, SettingError
 from banister.policies.certified_mode import EAGER, SETTLED
 from banister.policies.schedules import GrowthSchedule
-from banister.safety.certify import Certifier
+from banister.safety.belief import Believer
 from banister.safety.constraint import Constraint
 from banister.safety.exploration import ConservativeMixture
 
@@ -60,9 +60,9 @@ class Settings:
         """The floor."""
         return Constraint(float(self.alpha), self.literal_floor)
 
-    def certifier(self) -> Certifier:
-        """What makes certificates, with nothing to start from."""
-        return Certifier(confidence=self.confidence, rank=self.rank)
+    def believer(self) -> Believer:
+        """What makes beliefs."""
+        return Believer(confidence=float(self.confidence), rank=self.rank)
 
     def mixture(self) -> ConservativeMixture | None:
         """How the baseline is left while nothing is certified; None where mixtures cannot be played."""
@@ -70,11 +70,11 @@ class Settings:
             return None
         return ConservativeMixture(plays=self.max_mixtures, norm_bound=self.norm_bound)
 
-    def schedule(self, opened: bool) -> GrowthSchedule:
-        """When to fit again: often while every gate is shut, less often later, unless a share was given."""
+    def schedule(self, settled: bool) -> GrowthSchedule:
+        """When to fit again: often while rows can open something, later less; or by the share given."""
         if self.growth is not None:
             return GrowthSchedule(first=EAGER.first, share=self.growth)
-        return SETTLED if opened else EAGER
+        return SETTLED if settled else EAGER
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""

@@ -7,13 +7,8 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
-from banister.online.decision import REASONS
 from banister.online.engine import Engine
-from banister.online.memory import Memory
-from banister.online.model import Model
-from banister.safety import checks
+from banister.safety.reasons import OPEN, REASONS
 
 _Z = 1.959963984540054
 
@@ -25,9 +20,8 @@ class TaskStatus:
     Attributes:
         task: its label.
         rows: rewards the next fit will use.
-        decisions: requests answered.
-        certified: share of them that a certificate allowed.
-        moved: decisions that left the baseline.
+        decisions: requests answered; left: share of them that left the baseline.
+        moved: decisions that left it since the last drift.
         uplift: what each of those is thought to earn above the baseline, by the model that serves; or None.
         uplift_low, uplift_high: its 95 % interval.
         worst_margin: the least by which a bound cleared its floor; None if no decision left the baseline.
@@ -37,7 +31,7 @@ class TaskStatus:
     task: str
     rows: int
     decisions: int
-    certified: float
+    left: float
     moved: int
     uplift: float | None
     uplift_low: float | None
@@ -51,7 +45,8 @@ class Status:
     """A whole bandit.
 
     Attributes:
-        model_version: that serves; `rank` is its number of shared directions, 0 if none was found.
+        model_version: that serves; `rank` is its number of shared directions, 0 if none was found; `claims`
+            says what was found about claimed baseline rewards.
         decisions, rewards: counts; `pending` decisions still wait, `expired` ones waited too long.
         duplicates, late: rewards that were refused.
         retracted: accepted rewards that were taken back.
@@ -61,6 +56,7 @@ class Status:
 
     model_version: int
     rank: int
+    claims: str
     decisions: int
     rewards: int
     pending: int
@@ -71,6 +67,12 @@ class Status:
     drifts: int
     tasks: list[TaskStatus]
 
+    @property
+    def left(self) -> float:
+        """Share of decisions that left the baseline."""
+        total = sum(t.decisions for t in self.tasks)
+        return sum(t.left * t.decisions for t in self.tasks) / total if total else 0.0
+
     def __getitem__(self, task: str) -> TaskStatus:
         return next(t for t in self.tasks if t.task == task)
 
@@ -80,14 +82,11 @@ class Status:
 
     def __str__(self) -> str:
         head = (
-            f"model {self.model_version} (rank {self.rank}): {self.decisions} decisions, {self.rewards} "
-            f"rewards, {self.pending} pending, {self.expired} expired, {self.duplicates} duplicates, "
-            f"{self.drifts} drifts"
+            f"{self.left:.0%} of {self.decisions} decisions left the baseline; model {self.model_version} "
+            f"(rank {self.rank}), {self.rewards} rewards, {self.pending} pending, {self.expired} expired, "
+            f"{self.duplicates} duplicates, {self.drifts} drifts; claimed baseline rewards: {self.claims}"
         )
-        lines = [
-            f"  {t.task}: {t.rows} rows, {t.certified:.0%} certified, {_uplift(t)}, {t.gate}"
-            for t in self.tasks
-        ]
+        lines = [f"  {t.task}: {t.left:.0%} left, {_uplift(t)}, {t.rows} rows, {t.gate}" for t in self.tasks]
         return "\n".join([head, *lines])
 
 
@@ -101,13 +100,14 @@ def _uplift(t: TaskStatus) -> str:
 
 def status_of(engine: Engine) -> Status:
     """The status now."""
-    store, model = engine.store, engine.model
+    store, belief = engine.store, engine.model.belief
     refused = store.ledger.refusals()
     retracted = store.memory.retracted if store.memory is not None else set()
     waiting, expired = store.decisions - store.rewards, _expired(engine)
-    tasks = [] if store.memory is None else _tasks(store.memory, model, store.labels)
+    tasks = [] if store.memory is None else _tasks(engine)
     return Status(
-        model.version, model.certificate.rank, store.decisions, store.rewards, waiting - expired, expired,
+        engine.model.version, belief.rank, str(belief.claims), store.decisions, store.rewards,
+        waiting - expired, expired,
         refused.get("duplicate", 0), refused.get("expired", 0), len(retracted), store.drifts, tasks,
     )  # fmt: skip
 
@@ -119,42 +119,43 @@ def _expired(engine: Engine) -> int:
     return engine.store.ledger.unrewarded_before(time.time() - limit)
 
 
-def _tasks(memory: Memory, model: Model, labels: list[str]) -> list[TaskStatus]:
+def _tasks(engine: Engine) -> list[TaskStatus]:
+    memory, labels = engine.store.memory, engine.store.labels
+    assert memory is not None
     rows = memory.row_counts(len(labels)).tolist()
-    return [_task(memory, model, t, label, rows[t]) for t, label in enumerate(labels)]
+    return [_task(engine, t, label, rows[t]) for t, label in enumerate(labels)]
 
 
-def _task(memory: Memory, model: Model, t: int, label: str, rows: int) -> TaskStatus:
-    memory.count_task(t)
-    decisions, moved = int(memory.decisions.view[t]), int(memory.moved.view[t])
-    low, value, high = _interval(memory, model, t, moved)
-    margin = float(memory.margin.view[t])
+def _task(engine: Engine, t: int, label: str, rows: int) -> TaskStatus:
+    tallies = engine.store.tallies
+    tallies.make_room(t)
+    decisions, moved = int(tallies.decisions.view[t]), int(tallies.moved.view[t])
+    low, value, high = _interval(engine, t, moved)
+    margin = float(tallies.margin.view[t])
     return TaskStatus(
         label,
         rows,
         decisions,
-        memory.certified.view[t] / decisions if decisions else 0.0,
+        tallies.left.view[t] / decisions if decisions else 0.0,
         moved,
         value,
         low,
         high,
         margin if math.isfinite(margin) else None,
-        _gate(model, t),
+        _gate(engine, t),
     )
 
 
-def _interval(
-    memory: Memory, model: Model, t: int, moved: int
-) -> tuple[float | None, float | None, float | None]:
-    """Mean gain over the baseline of decisions that left it, `g'θ̂_t ± z √(g'V_t g)`, g their mean step."""
-    c = model.certificate
-    if not moved or t >= len(c.V) or not c.V[t].any():
+def _interval(engine: Engine, t: int, moved: int) -> tuple[float | None, float | None, float | None]:
+    """Mean gain over the baseline of decisions that left it, by the belief that serves."""
+    belief = engine.model.belief
+    if not moved or t >= belief.n_tasks or not belief.known[t]:
         return None, None, None
-    g = memory.shift.view[t] / moved
-    value, spread = float(g @ c.theta[t]), _Z * float(np.sqrt(max(g @ c.V[t] @ g, 0.0)))
-    return value - spread, value, value + spread
+    value, spread = belief.contrast(t, engine.store.tallies.shift.view[t] / moved)
+    return value - _Z * spread, value, value + _Z * spread
 
 
-def _gate(model: Model, t: int) -> str:
-    code = int(model.certificate.shut[t]) if t < model.certificate.n_tasks else model.unknown_task()
-    return "open" if code == checks.OPEN else REASONS[code].removeprefix("fallback:")
+def _gate(engine: Engine, t: int) -> str:
+    codes = engine.learner.gates.codes
+    code = int(codes[t]) if t < len(codes) else engine.learner.unknown_task()
+    return "open" if code == OPEN else REASONS[code].removeprefix("fallback:")

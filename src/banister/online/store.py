@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from banister.data import Float, Int
+from banister.learner.memory import SAMPLE, Memory
 from banister.online.ledger import Ledger, Played
-from banister.online.memory import SAMPLE, Memory
 from banister.online.model import Marks
 from banister.online.record import AlarmRecord, DecisionRecord, LogRecord, digest_of
+from banister.online.tallies import Tallies
 
 _BLOCK = 4096
 
@@ -21,6 +22,7 @@ class Store:
         self.tasks: dict[str, int] = {}
         self.labels: list[str] = []
         self.memory: Memory | None = None
+        self.tallies = Tallies(0)
         self.decisions = self.rewards = self.drifts = self.mixtures = 0
 
     @property
@@ -36,7 +38,7 @@ class Store:
     def open_memory(self, dim: int) -> Memory:
         """The memory, made when the first row tells the number of features."""
         if self.memory is None:
-            self.memory = Memory(dim)
+            self.memory, self.tallies = Memory(dim), Tallies(dim)
         return self.memory
 
     def code_of(self, label: str) -> int:
@@ -66,21 +68,22 @@ class Store:
         if record.offered is not None:
             memory.offer(task, np.frombuffer(record.offered))
         step = record.played - baseline if record.moved else None
-        memory.tally(task, record.certified, record.bound - record.floor, step)
+        self.tallies.count(task, record.bound - record.floor, step)
         self.decisions = record.id
         self.mixtures += record.action < 0
 
     def learn(self, number: int, played: Played, value: float) -> None:
         """Memory follows the ledger: one reward more."""
         assert self.memory is not None
-        self.memory.plays.add(played.task, played.features, value, 0.0, number)
+        self.memory.plays.add(played.task, played.features, value, played.is_baseline, played.claim, number)
         self.rewards += 1
 
     def count_alarm(self, alarm: AlarmRecord) -> None:
         """Memory follows the ledger: rows of a task (or of all) count from a decision on."""
         assert self.memory is not None
         self.drifts += 1
-        self.memory.start_anew(alarm.task, alarm.since)
+        self.memory.forget(alarm.task, alarm.since)
+        self.tallies.start_anew(alarm.task)
 
     def add_logs(
         self, now: float, task: Int, X: Float, y: Float, baseline: Float, baseline_reward: Float
@@ -99,13 +102,15 @@ class Store:
         """Memory follows the ledger: logged rows, a sample of them as offered, known baseline rewards."""
         memory = self.open_memory(X.shape[1])
         none = np.zeros(len(y), dtype=np.int64)
-        memory.plays.extend(task, X, y, np.zeros(len(y)), none)
+        is_baseline = (baseline == X).all(axis=1)
+        claim = np.where(is_baseline, baseline_reward, np.nan)
+        memory.plays.extend(task, X, y, is_baseline, claim, none)
         known = ~np.isnan(baseline_reward)
         if known.any():
             memory.labels.extend(
                 task[known], baseline[known], baseline_reward[known], np.zeros(known.sum()), none[known]
             )
-        for i in range(0, len(y), -(-len(y) // SAMPLE)):
-            memory.offer(int(task[i]), X[i])
+        rows = slice(0, len(y), max(1, -(-len(y) // SAMPLE)))
+        memory.offer_many(task[rows], X[rows])
         if len(self.labels):
-            memory.count_task(len(self.labels) - 1)
+            self.tallies.make_room(len(self.labels) - 1)

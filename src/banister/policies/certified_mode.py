@@ -7,7 +7,7 @@ import numpy as np
 from banister.contract import Bool, Choices, Outcomes, Requests
 from banister.data import Float, Int
 from banister.learner.learner import Learner, Verdicts
-from banister.learner.memory import Blocks
+from banister.learner.memory import Blocks, Memory
 from banister.policies.schedules import GrowthSchedule, Schedule
 from banister.safety.belief import Believer
 from banister.safety.constraint import Constraint
@@ -15,7 +15,7 @@ from banister.safety.exploration import ConservativeMixture
 from banister.safety.reasons import DISAGREES, REASONS
 
 EAGER = GrowthSchedule(first=5, share=0.25)
-SETTLED = GrowthSchedule(first=5, share=1.0)
+SETTLED = GrowthSchedule(first=5, share=3.0)
 _WATCH = 2  # rounds
 _REASONS = np.array(REASONS, dtype=object)
 
@@ -63,7 +63,7 @@ class CertifiedMode:
     def decide(self, requests: Requests) -> Choices:
         """The best certified action, else the fallback."""
         if self.learner is None:
-            self.learner = Learner(self.constraint, self.believer, requests.dim)
+            self.learner = Learner(self.constraint, self.believer, Memory(requests.dim))
         features, index = requests.baseline_features(), requests.baseline_index()
         reward, std = requests.baseline_reward, np.asarray(requests.baseline_reward_std)
         verdicts = self.learner.decide(requests.task, requests.actions, index, features, reward, reward, std)

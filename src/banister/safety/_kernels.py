@@ -95,14 +95,6 @@ def _below(mean, variance, z):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _has_nan(x):  # type: ignore[no-untyped-def]
-    for j in range(x.shape[0]):
-        if not np.isfinite(x[j]):
-            return True
-    return False
-
-
-@compiled
 def judge(  # type: ignore[no-untyped-def]
     task, actions, baseline, index, low, high, std, literal, alpha, scale, unit,
     mean_of, V_of, away_of, left, z_of, labelled, label_error, gate, chosen, bound, floor, code,
@@ -183,7 +175,7 @@ def judge(  # type: ignore[no-untyped-def]
                 narrowed = variance - 2 * beta * cross + beta * beta * (var_b + noise)
                 lower = _below(mean[k], narrowed + _left_over(ax, ab, beta, left), z)
                 cleared = lower >= least
-            if not label and cleared or label and not cleared and error > 0.0:
+            if (not label and cleared) or (label and not cleared and error > 0.0):
                 # Without a label the baseline of this very request is compared with, whatever is claimed.
                 keep = 1.0 - var_b * gain
                 ahead = _difference(

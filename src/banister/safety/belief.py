@@ -21,7 +21,7 @@ from scipy.stats import t as student
 from banister.contract import Bool
 from banister.data import Float, Int
 from banister.errors import SettingError
-from banister.safety import widening
+from banister.safety import _kernels, widening
 from banister.safety.factors import Factors
 from banister.safety.frame import Frame
 from banister.safety.hierarchy import EXACT, Hierarchy, Rows, Start, fit
@@ -43,7 +43,7 @@ class Seen(NamedTuple):
         task, X, y: (n,), (n, d), (n,) what was played and earned.
         is_baseline: (n,) whether that was the baseline.
         claim: (n,) the baseline reward claimed for it; NaN for other actions and where none was given.
-        label_task, label_X, label, label_std: every claimed baseline reward, played or not.
+        label_task, labelled_features, label, label_std: every claimed baseline reward, played or not.
         offered_task, offered: a sample of the actions offered.
     """
 
@@ -53,7 +53,7 @@ class Seen(NamedTuple):
     is_baseline: Bool
     claim: Float
     label_task: Int
-    label_X: Float
+    labelled_features: Float
     label: Float
     label_std: Float
     offered_task: Int
@@ -108,6 +108,27 @@ class Belief:
         """(T, d) estimates per unit of the features, without the intercept."""
         d = len(self.frame.scale)
         return self.frame.reward * self.mean[:, :d] / self.frame.scale
+
+    def predict(self, task: int, X: Float) -> Float:
+        """Expected rewards of actions (n, d), in the users' units, (n,)."""
+        expected: Float = self.frame.rows(X) @ self.mean[task] * self.frame.reward
+        return expected
+
+    def contrast(self, task: int, step: Float, level: float = 0.0) -> tuple[float, float]:
+        """Estimate and standard error of `step'θ_t`, in the users' units.
+
+        Args:
+            task: whose.
+            step: (d,) features, or a difference of features.
+            level: how often the intercept counts: 1 for an action, 0 for the difference of two.
+        """
+        z = self.frame.rows(step)
+        if self.frame.intercept:
+            z[-1] = level
+        own = self.away[task].T @ z
+        more = _kernels.UP * np.sqrt(np.sum((own * own * self.left) ** 2))
+        spread = np.sqrt(max(float(z @ self.V[task] @ z), 0.0) + more)
+        return float(z @ self.mean[task]) * self.frame.reward, float(spread) * self.frame.reward
 
     @classmethod
     def none(cls, n_tasks: int, dim: int) -> Belief:
@@ -185,9 +206,7 @@ class _Making:
         unequal = widening.unequal_noise(self.y - np.einsum("np,np->n", self.Z, guess[self.task]), self.Z)
         added += self._lean().added(rows.plays)
         kappa = widening.tails(len(self.tasks), hierarchy.shared.rank, self.z)
-        wide = Shared(
-            hierarchy.shared.mu, np.sqrt(kappa) * hierarchy.shared.L, widening.left_over(hierarchy)
-        )
+        wide = Shared(hierarchy.shared.mu, np.sqrt(kappa) * hierarchy.shared.L, widening.left_over(hierarchy))
         level = unequal * noise.variance
         mean, V, away = self._widen(rows, level, wide, added, unequal * opened, hierarchy.size)
         began = len(self.y) if start is None else start.rows
@@ -202,7 +221,7 @@ class _Making:
         rows = _latest(self.task, s.is_baseline & np.isfinite(self.claim), T)
         return trust(
             self.task[rows], self.Z[rows], self.y[rows], self.claim[rows],
-            self.place[s.label_task[here]], self.frame.rows(s.label_X[here]),
+            self.place[s.label_task[here]], self.frame.rows(s.labelled_features[here]),
             s.label[here] / self.frame.reward, T,
         )  # fmt: skip
 
@@ -215,7 +234,9 @@ class _Making:
         if not used.any():
             return Rows(plays, Factors.none(T, self.frame.dim), np.ones(T))
         task = place[used]
-        labels = Factors.of(task, self.frame.rows(s.label_X[used]), s.label[used] / self.frame.reward, T)
+        labels = Factors.of(
+            task, self.frame.rows(s.labelled_features[used]), s.label[used] / self.frame.reward, T
+        )
         square = np.bincount(task, weights=(s.label_std[used] / self.frame.reward) ** 2, minlength=T)
         return Rows(plays, labels, np.where(labels.n > 0, square / np.maximum(labels.n, 1.0), 1.0))
 
@@ -327,4 +348,3 @@ def _latest(task: Int, which: Bool, n_tasks: int) -> Int:
     n = np.bincount(task[rows], minlength=n_tasks)
     after = np.cumsum(n)[task[order]] - np.arange(len(order))  # how many of its task follow, itself included
     return np.sort(order[after <= _PAIRED])
-

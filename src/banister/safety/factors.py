@@ -42,7 +42,7 @@ class Factors:
         for t in np.flatnonzero(n):
             rows = joined[ends[t] - n[t] : ends[t]]
             if n[t] > p:
-                factor = np.linalg.qr(rows, mode="r")
+                factor: Float = np.linalg.qr(rows).R
                 rows, rest[t] = factor[:p], factor[p, p] ** 2
             R[t, : len(rows)], z[t, : len(rows)] = rows[:, :p], rows[:, p]
         yy = np.bincount(task, weights=y * y, minlength=n_tasks).astype(float)
@@ -61,7 +61,7 @@ class Factors:
 
 @dataclass(frozen=True, eq=False)
 class Information:
-    """Rows in units of their own noise: `R` (T, r, p) and `y` (T, r), the first `plays` of them from plays."""
+    """Rows in units of their noise: `R` (T, r, p) and `y` (T, r), the first `plays` of them from plays."""
 
     R: Float
     y: Float

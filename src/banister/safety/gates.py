@@ -1,4 +1,4 @@
-"""Gates: which tasks may leave the baseline now, and why the others may not. What changes while a belief serves."""
+"""Gates: which tasks may leave the baseline now, and why not. They change while a belief serves."""
 
 from __future__ import annotations
 

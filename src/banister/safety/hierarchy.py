@@ -155,7 +155,9 @@ class _Work:
         self.square = rows.mean_square()
         self.size = self.square / self.p
         self.most = rows.most_directions() if most is None else min(most, rows.most_directions())
-        self.mu, self.L, self.D = np.zeros(self.p), np.zeros((self.p, 0)), np.full(self.p, self.size)
+        self.mu: Float = np.zeros(self.p)
+        self.L: Float = np.zeros((self.p, 0))
+        self.D: Float = np.full(self.p, self.size)
         self.level = self.square / 2
         if start is not None:
             self.mu, self.L, self.D = start.shared.mu, start.shared.L[:, : self.most], start.shared.D

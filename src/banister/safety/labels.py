@@ -5,7 +5,7 @@ passed for every request, a forecast of another quantity) breaks every floor tha
 labels only as far as rewards of played baselines bear them out:
 
 * a task whose claims stay the same while its baselines' features vary was given an average;
-* within tasks, rewards must rise with claims: a slope of at least three standard errors, and within four of 1;
+* within tasks, rewards must rise with claims: a slope of three standard errors at least, within four of 1;
 * `reward − claim` must leave nothing that depends on the features, in pairs of rows of a task and overall.
 
 Claims that fail are not used, neither in the fit nor in a decision; the floor of the number given has to be

@@ -63,4 +63,3 @@ def _inverse_trigamma(value: float) -> float:
         if -step < 1e-8 * x:
             break
     return x
-

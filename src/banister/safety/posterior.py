@@ -54,7 +54,9 @@ class Posterior:
     def given(self, shared: Shared) -> Posterior:
         """The same rows and left-over with another mean and other directions; what they share is kept."""
         other = Posterior(self.info, shared)
-        vars(other).update({name: value for name, value in vars(self).items() if name in ("C", "CR", "H", "b")})
+        vars(other).update(
+            {name: value for name, value in vars(self).items() if name in ("C", "CR", "H", "b")}
+        )
         return other
 
     @property
@@ -83,7 +85,7 @@ class Posterior:
     @cached_property
     def b(self) -> Float:
         """`R'C y`, (T, p)."""
-        return np.einsum("trp,tr->tp", self.CR, self.info.y)
+        return _sum("trp,tr->tp", self.CR, self.info.y)
 
     @cached_property
     def CRL(self) -> Float:
@@ -103,8 +105,8 @@ class Posterior:
     @cached_property
     def w(self) -> Float:
         """(T, k)."""
-        right = np.einsum("trk,tr->tk", self.CRL, self.info.y - self.R @ self.shared.mu)
-        return np.einsum("tab,tb->ta", self.M, right)
+        right = _sum("trk,tr->tk", self.CRL, self.info.y - self.R @ self.shared.mu)
+        return _sum("tab,tb->ta", self.M, right)
 
     @property
     def c(self) -> Float:
@@ -119,13 +121,13 @@ class Posterior:
     @cached_property
     def Ce(self) -> Float:
         """What is left of rows in units of their noise, (T, r)."""
-        e = self.info.y - np.einsum("trp,tp->tr", self.R, self.centre)
-        return np.einsum("trs,ts->tr", self.C, e)
+        e = self.info.y - _sum("trp,tp->tr", self.R, self.centre)
+        return _sum("trs,ts->tr", self.C, e)
 
     @cached_property
     def Q(self) -> Float:
         """`R'C e` (T, p): scores that no shared coefficient explains; their covariance is K."""
-        return np.einsum("trp,tr->tp", self.R, self.Ce)
+        return _sum("trp,tr->tp", self.R, self.Ce)
 
     @property
     def mean(self) -> Float:
@@ -156,7 +158,7 @@ class Posterior:
         """
         if self.shared.rank == 0:
             return self.H
-        size = np.einsum("taa->t", self.LHL) / self.shared.rank
+        size = _sum("taa->t", self.LHL) / self.shared.rank
         free = np.linalg.inv(self.LHL + (_FREE * size + _NOTHING)[:, None, None] * np.eye(self.shared.rank))
         CF = self.C - self.CRL @ free @ _turned(self.CRL)
         return _turned(self.R) @ (CF @ self.R)
@@ -167,20 +169,21 @@ class Posterior:
 
     def scores_expected(self, learned: Float) -> Float:
         """Diagonal of `K − K O K`, (T, p): what squares of Q are expected to be."""
-        kept = np.einsum("trp,trp->tp", self.R, self.CKR)
-        return np.maximum(kept - np.einsum("trp,trp->tp", self.CKR, learned @ self.CKR), 0.0)
+        kept = _sum("trp,trp->tp", self.R, self.CKR)
+        return np.maximum(kept - _sum("trp,trp->tp", self.CKR, learned @ self.CKR), 0.0)
 
     def play_squares(self, noise: Float) -> Float:
         """Σ of squared residuals of the rows of plays, (T,), for their variances (T,)."""
         left = self.Ce[:, : self.info.plays]
-        return noise * np.einsum("tr,tr->t", left, left)
+        return noise * _sum("tr,tr->t", left, left)
 
     def spent(self, learned: Float) -> Float:
         """Rows of plays that went into the fit, (T,): the task's own, and its share in what all learned."""
-        own = 1.0 - np.einsum("tii->ti", self.CK)
+        own = 1.0 - _sum("tii->ti", self.CK)
         plays, total = own[:, : self.info.plays].sum(axis=1), own.sum(axis=1)
-        shared = np.einsum("tij,tjk,tki->t", self.CK, self.CK, learned, optimize=True)
-        return plays + shared * plays / np.maximum(total, 1e-300)
+        shared = _sum("tij,tjk,tki->t", self.CK, self.CK, learned)
+        spent: Float = plays + shared * plays / np.maximum(total, 1e-300)
+        return spent
 
     def covariance(self, opened: Float) -> tuple[Float, Float]:
         """V with what is open of the shared part, and `away = I − Σ K`, (T, p, p) each.
@@ -199,6 +202,7 @@ class Posterior:
         np.einsum("tii->ti", V)[...] += _ROUNDING**2 * prior
         return symmetric(V + away @ opened @ _turned(away)), away
 
+
 def symmetric(A: Float) -> Float:
     """The symmetric part, which rounding has not touched."""
     return (A + np.swapaxes(A, -1, -2)) / 2
@@ -208,8 +212,12 @@ def _turned(A: Float) -> Float:
     return np.swapaxes(A, 1, 2)
 
 
+def _sum(rule: str, *arrays: Float) -> Float:
+    result: Float = np.einsum(rule, *arrays, optimize=len(arrays) > 2)
+    return result
+
+
 def chunks(n: int, entries: int) -> list[slice]:
     """Slices of n tasks whose matrices of `entries` numbers stay in the processor's cache."""
     size = max(1, 2**16 // max(entries, 1))
     return [slice(i, min(i + size, n)) for i in range(0, n, size)]
-

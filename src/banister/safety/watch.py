@@ -32,7 +32,9 @@ from banister.safety.gates import EVERY_TASK
 TAIL = 1e-6  # false alarms a reward, at most: one in a million
 _STREAMS = 3
 _ALARM = math.log(_STREAMS / TAIL)
-_BET = 0.3  # on a shift: a third of what may be lost keeps growth positive under shifts of a fifth of the noise
+_BET = (
+    0.3  # on a shift: a third of what may be lost keeps growth positive under shifts of a fifth of the noise
+)
 _LEAN = 2.0  # standard errors of an estimate that selection may well have added to it
 _LEAST = 100  # residuals of the fit before ranks among them say anything
 _MANY = 10  # tasks from which a change that they share can be told from a change of one

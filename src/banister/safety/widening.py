@@ -48,7 +48,7 @@ def tails(n_tasks: int, rank: int, z: float) -> float:
 def left_over(hierarchy: Hierarchy) -> Float:
     """D with what rows cannot tell apart put at one common level, and what they surely show multiplied."""
     D, spread = hierarchy.shared.D, hierarchy.spread
-    own = D > _SURE * spread
+    own = _SURE * spread < D
     wide = np.where(own, HIDDEN * D, D)
     rest = ~own
     if rest.any():
@@ -59,13 +59,15 @@ def left_over(hierarchy: Hierarchy) -> Float:
         level = total / rest.sum() * max(1.0, seen)
         unseen = hierarchy.unseen[rest]
         wide[rest] = np.where(unseen, hierarchy.size, np.maximum(level, 1e-3 * spread[rest]))
-    return np.minimum(wide, _LARGEST * hierarchy.size)
+    capped: Float = np.minimum(wide, _LARGEST * hierarchy.size)
+    return capped
 
 
 def left_over_error(hierarchy: Hierarchy) -> Float:
     """Standard error of D; while no direction is shared, nothing speaks for a small left-over."""
     spread = hierarchy.spread * (np.sqrt(HIDDEN) if hierarchy.shared.rank == 0 else 1.0)
-    return np.minimum(spread, hierarchy.size)
+    capped: Float = np.minimum(spread, hierarchy.size)
+    return capped
 
 
 def odd_noise(raw: Float, freedom: Float, dim: int) -> Float:

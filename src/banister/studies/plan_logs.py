@@ -226,12 +226,13 @@ def _gates(data: TaskData) -> tuple[float | None, dict[str, int]]:
     if 8 * data.n_tasks * data.dim**2 > MOST_BYTES:
         return None, {}
     memory, n = Memory(data.dim), data.n_rows
-    nothing = np.full(n, np.nan)
-    memory.plays.extend(data.codes, data.X, data.y, np.ones(n, dtype=bool), nothing, np.zeros(n, dtype=np.int64))
+    no_claim, number = np.full(n, np.nan), np.zeros(n, dtype=np.int64)
+    memory.plays.extend(data.codes, data.X, data.y, np.ones(n, dtype=bool), no_claim, number)
     belief = Believer().believe(memory.snapshot().seen(), data.n_tasks, n)
     codes, counts = np.unique(Gates.of(belief).codes, return_counts=True)
     shut = {str(REASONS[code]): int(c) for code, c in zip(codes, counts, strict=True) if code != OPEN}
     return float(belief.known.mean()), shut
+
 
 def _notes(data: TaskData, model: AltGDmin, fitted: Float) -> list[str]:
     notes = []

@@ -5,6 +5,7 @@ One process writes, and holds the guard's lock. Readers open snapshots of their 
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 import tempfile
@@ -201,8 +202,10 @@ class SqliteLedger:
             raise opening.unusable(self.where, reason) from None
         if found is None:
             return None
-        task, features, when, reward, key, retracted = found
-        return Played(task, np.frombuffer(features), when, reward, key, retracted is not None)
+        task, features, is_baseline, claim, when, reward, key, retracted = found
+        claim = math.nan if claim is None else claim
+        features = np.frombuffer(features)
+        return Played(task, features, bool(is_baseline), claim, when, reward, key, retracted is not None)
 
     def find_key(self, key: str) -> DecisionRecord | None:
         found = list(self._read(DecisionRecord, "WHERE key = ?", key))
@@ -235,9 +238,12 @@ class SqliteLedger:
         with self._readable():
             cursor = self._db.execute(statements.REWARDED)
             while block := cursor.fetchmany(statements.BLOCK):
-                number, value, task, features = zip(*block, strict=True)
+                number, value, task, features, is_baseline, claim = zip(*block, strict=True)
                 X = np.frombuffer(b"".join(features)).reshape(-1, dim)
-                yield Rewarded(np.array(number), np.array(value, dtype=float), np.array(task), X)
+                yield Rewarded(
+                    np.array(number), np.array(value, dtype=float), np.array(task), X,
+                    np.array(is_baseline, dtype=bool), np.array(claim, dtype=float),
+                )  # fmt: skip
 
     def rewards(self) -> Iterator[RewardRecord]:
         return self._read(RewardRecord, "ORDER BY id")

@@ -46,12 +46,16 @@ _COUNTS = "hash, links, tasks, decisions, rewards, refusals, retractions, drifts
 _UPDATE_HEAD = f"UPDATE head SET {', '.join(name + ' = ?' for name in _COUNTS.split(', '))}"
 
 # What a reward needs to know of its decision: whose it was, what was played, and whether it has come before.
-FIND = """
-SELECT d.task, COALESCE(d.features, d.baseline_features), d.time, r.value, r.key, t.id
+_WHAT = """
+d.task, COALESCE(d.features, d.baseline_features), d.action = d.baseline,
+CASE WHEN d.action = d.baseline AND d.low = d.high THEN d.high END
+"""
+FIND = f"""
+SELECT {_WHAT}, d.time, r.value, r.key, t.id
 FROM decisions d LEFT JOIN rewards r ON r.id = d.id LEFT JOIN retractions t ON t.id = d.id WHERE d.id = ?
 """
-REWARDED = """
-SELECT r.id, r.value, d.task, COALESCE(d.features, d.baseline_features)
+REWARDED = f"""
+SELECT r.id, r.value, {_WHAT}
 FROM rewards r JOIN decisions d ON d.id = r.id ORDER BY r.link
 """
 

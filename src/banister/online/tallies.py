@@ -1,0 +1,64 @@
+"""What is counted of every task's decisions, for reports; rebuilt from the ledger like all in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from banister.data import Float
+from banister.safety.gates import EVERY_TASK
+
+
+class Tally:
+    """One number or vector a task; grows with the tasks."""
+
+    def __init__(self, width: int = 0, dtype: Any = np.float64, fill: float = 0.0) -> None:
+        self._fill = fill
+        self.view: NDArray[Any] = np.zeros((0, width) if width else 0, dtype=dtype)
+
+    def grow_to(self, size: int) -> None:
+        """At least `size` entries, with room for more."""
+        if size > len(self.view):
+            shape = (max(size, 2 * len(self.view)), *self.view.shape[1:])
+            larger = np.full(shape, self._fill, dtype=self.view.dtype)
+            larger[: len(self.view)] = self.view
+            self.view = larger
+
+
+class Tallies:
+    """Counts of every task.
+
+    Attributes:
+        decisions: (T,) requests answered; left: (T,) those that left the baseline.
+        moved: (T,) of those, the ones since the last drift; shift: (T, d) the sum of `x − x_b` over them.
+        margin: (T,) smallest `lower_bound − floor` of a decision that left.
+    """
+
+    def __init__(self, dim: int) -> None:
+        self.decisions, self.left, self.moved = (Tally(dtype=np.int64) for _ in range(3))
+        self.shift, self.margin = Tally(dim), Tally(fill=np.inf)
+
+    def make_room(self, task: int) -> None:
+        """Room for a task."""
+        if task >= len(self.decisions.view):
+            for tally in (self.decisions, self.left, self.moved, self.shift, self.margin):
+                tally.grow_to(task + 1)
+
+    def count(self, task: int, margin: float, step: Float | None) -> None:
+        """Count a decision; `step` is `x − x_b` where it left the baseline."""
+        self.make_room(task)
+        self.decisions.view[task] += 1
+        if step is not None:
+            self.left.view[task] += 1
+            self.moved.view[task] += 1
+            self.shift.view[task] += step
+            if margin < self.margin.view[task]:
+                self.margin.view[task] = margin
+
+    def start_anew(self, task: int) -> None:
+        """After a drift of a task, or of all: what was gained before no longer counts."""
+        tasks = slice(None) if task == EVERY_TASK else task
+        self.moved.view[tasks] = 0
+        self.shift.view[tasks] = 0.0
