@@ -9,7 +9,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from banister import errors
+from banister import _cache, errors
+
+_cache.ready()
 
 __version__ = "0.1.0"
 
