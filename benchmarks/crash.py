@@ -125,8 +125,8 @@ def look(path: str, words: list[list[str]], tally: Tally) -> None:
     with SafeBandit(alpha=0.1, path=path, refits="manual") as bandit:
         tally.seconds_to_open.append(time.perf_counter() - begin)
         ledger = bandit._engine.store.ledger
-        actions = dict(ledger.rows("SELECT id, action FROM decisions"))
-        rewards = dict(ledger.rows("SELECT id, value FROM rewards"))
+        actions = {record.id: record.action for record in ledger.decisions()}
+        rewards = {record.id: record.value for record in ledger.rewards()}
         for kind, number, value in words:
             kept = actions.get(int(number)) if kind == "d" else rewards.get(int(number))
             if kept != (int(value) if kind == "d" else float(value)):

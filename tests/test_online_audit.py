@@ -29,10 +29,12 @@ def test_what_happened_follows(keep_actions):
 
 
 def certified_id(bandit: SafeBandit) -> int:
-    rows = bandit._engine.store.ledger.rows(
-        "SELECT id FROM decisions WHERE certified AND action != baseline ORDER BY id DESC LIMIT 1"
-    )
-    return rows[0][0]
+    return max(record.id for record in bandit._engine.store.ledger.decisions() if record.moved)
+
+
+def tamper(bandit: SafeBandit, statement: str, *values) -> None:
+    """What somebody with a shell could do to the ledger."""
+    bandit._engine.store.ledger._db.execute(statement, values)
 
 
 @pytest.mark.parametrize(
@@ -51,8 +53,7 @@ def certified_id(bandit: SafeBandit) -> int:
 )
 def test_what_was_altered_is_found(statement, says):
     bandit = lived()
-    ledger = bandit._engine.store.ledger
-    ledger.write(statement, certified_id(bandit) - (1 if statement.startswith("DELETE") else 0))
+    tamper(bandit, statement, certified_id(bandit) - (1 if statement.startswith("DELETE") else 0))
     found = bandit.audit()
     assert not found.passed
     assert any(part in str(found) for part in says.split("|"))
@@ -71,7 +72,7 @@ def test_what_was_altered_is_found(statement, says):
 )
 def test_whole_action_sets_find_more(statement, says):
     bandit = lived(keep_actions=True)
-    bandit._engine.store.ledger.write(statement, certified_id(bandit))
+    tamper(bandit, statement, certified_id(bandit))
     found = bandit.audit()
     assert not found.passed
     assert any(part in str(found) for part in says.split("|"))
@@ -88,13 +89,13 @@ def test_models_that_were_not_kept_are_counted():
 
 def test_rewards_for_decisions_that_are_not_there():
     bandit = lived()
-    bandit._engine.store.ledger.write("INSERT INTO rewards VALUES (9999, 421, 0.0, 1.0)")
+    tamper(bandit, "INSERT INTO rewards VALUES (9999, 0.0, 1.0, NULL, 99999, zeroblob(32))")
     assert "9999" in str(bandit.audit())
 
 
 def test_problems_are_counted_beyond_those_spelled_out():
     bandit = lived()
-    bandit._engine.store.ledger.write("UPDATE decisions SET bound = bound + 1 WHERE certified")
+    tamper(bandit, "UPDATE decisions SET bound = bound + 1 WHERE certified")
     found = bandit.audit()
     assert len(found.problems) == 20
     assert found.n_problems > 20

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sqlite3
+import tracemalloc
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +14,7 @@ import pytest
 
 from banister import SafeBandit
 from banister.errors import BanisterError, DataFileError, InputError, ModelFileError, SettingError
+from banister.online.model import Model
 from banister.online.model_file import pack, unpack
 from online_world import trained
 
@@ -69,7 +73,7 @@ def lived():
 
 def fingerprint(bandit: SafeBandit) -> str:
     db = bandit._engine.store.ledger._db
-    tables = ("tasks", "decisions", "rewards", "refused", "logs", "drifts", "models")
+    tables = ("tasks", "decisions", "rewards", "refusals", "logs", "drifts", "models")
     counts = [db.execute(f"SELECT COUNT(*) FROM {t}").fetchone()[0] for t in tables]
     gates = [g.tolist() for g in bandit._engine.gates()]
     return json.dumps([counts, gates, bandit.version, bandit.status().to_dict(), bandit._engine.store.labels])
@@ -222,11 +226,6 @@ def test_a_store_in_use(store):
         SafeBandit.load(store)
 
 
-def alter(path: Path, change) -> None:
-    meta, arrays = unpack(path.read_bytes(), "x")
-    path.write_bytes(change(meta, arrays))
-
-
 def without(name):
     return lambda meta, arrays: pack(meta, {k: v for k, v in arrays.items() if k != name})
 
@@ -234,7 +233,12 @@ def without(name):
 FILES = [
     (lambda meta, arrays: pack({**meta, "schema": 99}, arrays), "schema version 99"),
     (lambda meta, arrays: pack({**meta, "kind": "cake"}, arrays), "other than"),
-    (lambda meta, arrays: pack({**meta, "version": 77}, arrays), "do not belong together"),
+    (lambda meta, arrays: pack(meta, {**arrays, "theta": arrays["theta"] * np.nan}), "NaN"),
+    (lambda meta, arrays: pack(meta, {**arrays, "upper": arrays["upper"] * np.inf}), "NaN or infinity"),
+    (lambda meta, arrays: pack(meta, {**arrays, "shut": arrays["shut"] * 1.0}), "'shut' holds float64"),
+    (lambda meta, arrays: pack(meta, {**arrays, "z": arrays["z"].astype("float32")}), "holds float32"),
+    (lambda meta, arrays: pack(meta, {**arrays, "z": np.array([None])}), "not a whole model file"),
+    (lambda meta, arrays: pack(meta, arrays).replace(b"'shape': (", b"'shape': (9"), "not a whole"),
     (without("theta"), "'theta'"), (without("z"), "'z'"), (without("upper"), "'upper'"),
     (lambda meta, arrays: pack(meta, {**arrays, "z": arrays["z"][:-1]}), "shape"),
     (lambda meta, arrays: pack(meta, {**arrays, "theta": arrays["theta"][:, :-1]}), "shape"),
@@ -248,29 +252,56 @@ FILES = [
 
 
 @pytest.mark.parametrize(("change", "says"), FILES)
-def test_altered_model_files(store, change, says):
-    alter(store, change)
+def test_altered_models(store, change, says):
+    meta, arrays = unpack(store.read_bytes(), "x")
     with pytest.raises(ModelFileError, match=says):
+        Model.from_bytes(change(meta, arrays), "x")
+
+
+@pytest.mark.parametrize("change", [lambda data: data[:-40], lambda data: b"", lambda data: data + b"x"])
+def test_a_model_file_that_is_not_the_ledgers(store, change):
+    store.write_bytes(change(store.read_bytes()))
+    with pytest.raises(ModelFileError, match="do not belong together"):
         SafeBandit.load(store)
 
 
-def test_pickles_are_not_read(store):
-    array = np.array([{"a": 1}], dtype=object)
-    with open(store, "wb") as file:
-        np.savez(file, meta=array)
+def test_pickles_are_not_read():
+    buffer = io.BytesIO()
+    np.savez(buffer, meta=np.array([{"a": 1}], dtype=object))
     with pytest.raises(ModelFileError, match="not a whole model file"):
-        SafeBandit.load(store)
+        Model.from_bytes(buffer.getvalue(), "x")
+
+
+def test_a_model_that_would_swell_is_not_opened():
+    """A megabyte of zip that unpacks to a gigabyte of zeros: refused before it is."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("meta.npy", bytes(50_000_000))
+    tracemalloc.start()
+    with pytest.raises(ModelFileError, match="more than it has bytes for"):
+        Model.from_bytes(buffer.getvalue(), "x")
+    assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    tracemalloc.stop()
 
 
 LEDGERS = [
-    ("UPDATE meta SET value = '7' WHERE key = 'schema'", "schema version '7'"),
+    ("UPDATE meta SET value = '7' WHERE key = 'schema'", "schema version '7'.*pip install -U banister"),
+    ("UPDATE meta SET value = 'x' WHERE key = 'schema'", "which nobody has written"),
+    ("UPDATE meta SET value = '[' WHERE key = 'settings'", "not JSON"),
+    ("UPDATE meta SET value = replace(value, '0.1', '7') WHERE key = 'settings'", "settings that cannot be"),
+    ("DELETE FROM head", "head is empty"),
+    ("CREATE TRIGGER t AFTER INSERT ON decisions BEGIN DELETE FROM rewards; END", "did not make"),
+    ("CREATE VIEW v AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x FROM c) SELECT x FROM c",
+     "did not make"),
+    ("DROP TABLE drifts", "lacks its own"),
+    ("ALTER TABLE rewards ADD COLUMN more TEXT", "did not make"),
     ("UPDATE meta SET value = '{}' WHERE key = 'settings'", "settings"),
     ("DELETE FROM meta WHERE key = 'settings'", "no settings"),
     ("DELETE FROM model_parts", "lacks the bytes"),
-    ("UPDATE model_parts SET bytes = zeroblob(length(bytes))", "not a whole model file"),
-    ("DELETE FROM tasks WHERE code = 0", "lacks task number 0"),
-    ("DELETE FROM rewards WHERE seq = 5", "gap in its rewards"),
-]
+    ("UPDATE model_parts SET bytes = zeroblob(length(bytes))", "was altered"),
+    ("DELETE FROM tasks WHERE code = 0", "was altered"),
+    ("DELETE FROM rewards WHERE id = 5", "was altered"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("statement", "says"), LEDGERS)

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from banister.errors import ModelFileError
 from banister.online._digest import digests
 from banister.online.drift import EVERY_TASK
+from banister.online.files import write_atomically
 from banister.online.memory import Blocks, Memory, _after
-from banister.online.model_file import pack, require, unpack, write_atomically
+from banister.online.model_file import pack, require, unpack
 from banister.online.needed import rows_needed
 from banister.online.span import Span
 from banister.safety.certificate import Certificate

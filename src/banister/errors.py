@@ -9,6 +9,7 @@ BanisterError
 ├── UnknownTaskError (KeyError)      a task the model has never seen
 ├── UnknownDecisionError (KeyError)  a decision id the ledger does not hold
 ├── NotFittedError (ValueError, AttributeError)
+├── StoreError (OSError)             a store that must not be used from here any more
 ├── DataFileError (ValueError, OSError)   a file that is missing, altered or unreadable
 └── ModelFileError (ValueError, OSError)  a saved model that cannot be loaded
 BanisterWarning (UserWarning)
@@ -60,6 +61,10 @@ class UnknownDecisionError(_KeyedError):
 
 class NotFittedError(BanisterError, ValueError, AttributeError):
     """A result was asked of a model that has not been fitted."""
+
+
+class StoreError(BanisterError, OSError):
+    """A store that must not be used any more: another process, a lost lock, a file gone or replaced."""
 
 
 class DataFileError(BanisterError, ValueError, OSError):

@@ -1,4 +1,4 @@
-"""`banister fit`, `decide`, `evaluate`, `status`: a bandit from a shell, JSON in and out."""
+"""`banister fit`, `decide`, `evaluate`, `status`, `warm-up`: a bandit from a shell, JSON in and out."""
 
 from __future__ import annotations
 
@@ -63,13 +63,20 @@ def fit(
     Prints where every task stands, as JSON: its rows, and "open" or what keeps its gate shut.
     """
     from banister.online.bandit import SafeBandit
-    from banister.online.files import ledger_path
+    from banister.online.files import ledger_path, remove_store
+    from banister.online.logs import read_logs
 
     if out.exists() or ledger_path(out).exists():
         raise InputError(f"There is a model at {str(out)!r} already; remove it, or choose another name.")
+    names = {"task": task, "reward": reward, "baseline_reward": baseline_reward}
+    rows = read_logs(logs, **_columns(features, **names, actions=actions, baseline=baseline))
     with SafeBandit(alpha, path=out, rank=rank, seed=seed, refits="manual") as bandit:
-        names = {"task": task, "reward": reward, "baseline_reward": baseline_reward}
-        bandit.warm_start(logs, **_columns(features, **names, actions=actions, baseline=baseline))
+        try:
+            bandit.warm_start(rows)
+        except BaseException:
+            bandit.close()
+            remove_store(out)
+            raise
         _print(bandit.status().to_dict())
 
 
@@ -169,20 +176,61 @@ def status(
     audit: Annotated[
         bool, typer.Option(help="Replay the ledger too, and fail (exit code 1) if it does.")
     ] = False,
+    receipt: Annotated[
+        Path | None,
+        typer.Option(help="A receipt kept from before, as JSON: the audit compares the ledger with it."),
+    ] = None,
 ) -> None:
     """Where every task stands: rows, share certified, uplift with interval, worst margin, why not certified.
+
+    Works while another process serves. "receipt" in the answer is what to keep elsewhere for a later audit.
 
     [bold]Example[/]: banister status model.banister --audit
     """
     from banister.online.bandit import SafeBandit
 
-    with SafeBandit.load(model) as bandit:
-        report = bandit.status().to_dict()
-        if not audit:
+    kept = None if receipt is None else _receipt(receipt)
+    with SafeBandit.open_read_only(model) as bandit:
+        report = {**bandit.status().to_dict(), "receipt": bandit.receipt().to_dict()}
+        if not audit and kept is None:
             _print(report)
             return
-        found = bandit.audit()
+        found = bandit.audit(kept)
     _print(
         {**report, "audit": {"passed": found.passed, "repeated": found.repeated, "problems": found.problems}}
     )
     raise typer.Exit(0 if found.passed else 1)
+
+
+def _receipt(path: Path) -> Any:
+    """A receipt from a file that holds one, or a whole status."""
+    try:
+        values = json.loads(path.read_text())
+    except (OSError, ValueError) as reason:
+        raise InputError(f"{str(path)!r} holds no receipt ({reason}).") from None
+    return values.get("receipt", values) if isinstance(values, dict) else values
+
+
+@app.command("warm-up")
+def warm_up(
+    folder: Annotated[Path, typer.Argument(help="Where compiled kernels go; made if it is not there.")],
+) -> None:
+    """Compile every kernel into a folder, so that no later process has to.
+
+    [bold]Example[/]: banister warm-up /opt/banister-cache
+
+    Processes with NUMBA_CACHE_DIR set to that folder then start at once, also where they may only read it.
+    """
+    import os
+    import subprocess
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as reason:
+        raise InputError(f"{str(folder)!r} cannot be made ({reason}).") from None
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder.resolve())}
+    command = [sys.executable, "-m", "banister.online.warm_up"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise InputError(f"The kernels could not be compiled: {done.stderr.strip().splitlines()[-1:]}")
+    _print({"folder": str(folder), "kernels": sum(1 for _ in folder.rglob("*.nbi"))})

@@ -1,5 +1,6 @@
-"""The audit: does each decision in the ledger follow from the model version that made it?
+"""The audit: is the ledger what was written, and does each decision follow from the model that made it?
 
+The chain of hashes is followed first, against receipts too if there are any.
 Models are read back version by version, and decisions are judged again in the order in which they were made,
 gates that requests or drifts shut included. The ledger keeps the chosen and the baseline's features, so for
 every decision the audit repeats the state of its gate, the floor and the bound of what was played. Where
@@ -9,29 +10,28 @@ whole action sets were kept it repeats the whole choice, bit for bit.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
+from banister.data import Float
+from banister.errors import ModelFileError
 from banister.online._digest import digests
+from banister.online.chain import problems
 from banister.online.decision import CODES, REASONS
 from banister.online.drift import shut
+from banister.online.head import Receipt
 from banister.online.judge import Judge
 from banister.online.ledger import Ledger
-from banister.online.model import Model
+from banister.online.model import FORMAT, Model
+from banister.online.record import DecisionRecord, ModelRecord, digest_of
 from banister.online.settings import Settings
 from banister.safety import checks
 from banister.safety._kernels import NOT_CLEARED
 
 _ROUNDING = 1e-9  # a bound is repeated among fewer actions, which may add its terms in another order
 _MOST = 20  # problems spelled out
-
-_ROWS = """
-SELECT id, task, action, baseline, certified, reason, bound, floor, low, high, std, n_actions, digest,
-       baseline_features, features, actions
-FROM decisions WHERE version = ? ORDER BY id
-"""
 
 
 @dataclass
@@ -42,7 +42,9 @@ class Audit:
         decisions: in the ledger; `repeated` of them could be judged again, `whole` with all their actions.
         certified: of them.
         unarchived: decisions whose model was not kept.
-        rewards: in the ledger.
+        older: decisions of models in an older format: their rows were checked, their choice not repeated.
+        rewards: in the ledger; `retracted` of them were taken back.
+        links: records of every kind, chained by their hashes.
         versions: decisions by model version.
         problems: what does not follow, in words; at most 20 are spelled out, `n_problems` counts all.
     """
@@ -52,7 +54,10 @@ class Audit:
     whole: int = 0
     certified: int = 0
     unarchived: int = 0
+    older: int = 0
     rewards: int = 0
+    retracted: int = 0
+    links: int = 0
     versions: dict[int, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     n_problems: int = 0
@@ -71,44 +76,56 @@ class Audit:
     def __str__(self) -> str:
         verdict = "passed" if self.passed else f"FAILED ({self.n_problems} problems)"
         kept = f", {self.unarchived} of models not kept" if self.unarchived else ""
+        if self.older:
+            kept += f", {self.older} decisions of an older model format: chain checked, choice not repeated"
         head = f"audit {verdict}: {self.repeated} of {self.decisions} decisions repeated"
         counts = f"({self.whole} whole{kept}), {self.certified} certified, {self.rewards} rewards"
         return "\n".join([f"{head} {counts}", *self.problems])
 
 
-def audit(ledger: Ledger, settings: Settings) -> Audit:
-    """Replay a ledger."""
+def audit(ledger: Ledger, settings: Settings, receipts: Sequence[Receipt] = ()) -> Audit:
+    """Follow the chain, compare it with receipts, and replay the decisions."""
     found = Audit()
-    _check_counts(ledger, found)
-    for version, count in ledger.rows(
-        "SELECT version, COUNT(*) FROM decisions GROUP BY version ORDER BY version"
-    ):
+    for problem in problems(ledger, receipts):
+        found.blame(problem)
+    head = ledger.head
+    found.decisions, found.rewards = head.decisions, head.rewards
+    found.retracted, found.links = head.retractions, head.links
+    models = {m.version: m for m in ledger.models()}
+    for version, count in ledger.versions().items():
         found.versions[version] = count
-        data = ledger.model(version) if version else None
-        if version and data is None:
-            found.unarchived += count
-            continue
-        model = Model.from_bytes(data, f"model {version}")[0] if data else Model.none(1)
-        _Replay(ledger, settings, model, found).run()
+        model = _model(ledger, version, count, models.get(version), found)
+        if model is not None:
+            _Replay(ledger, settings, model, found).run()
     return found
 
 
-def _check_counts(ledger: Ledger, found: Audit) -> None:
-    n, last = ledger.rows("SELECT COUNT(*), COALESCE(MAX(id), 0) FROM decisions")[0]
-    rewards, seq = ledger.rows("SELECT COUNT(*), COALESCE(MAX(seq), 0) FROM rewards")[0]
-    lost = ledger.rows("SELECT id FROM rewards WHERE id NOT IN (SELECT id FROM decisions) LIMIT 1")
-    back = ledger.rows(
-        "SELECT b.id FROM decisions a JOIN decisions b ON b.id = a.id + 1 WHERE b.version < a.version LIMIT 1"
-    )
-    found.decisions, found.rewards = n, rewards
-    if n != last:
-        found.blame(f"{last - n} decisions are missing: ids run to {last}, but there are {n}.")
-    if rewards != seq:
-        found.blame(f"{seq - rewards} rewards are missing: they run to {seq}, but there are {rewards}.")
-    if lost:
-        found.blame(f"There is a reward for decision {lost[0][0]}, which is not in the ledger.")
-    if back:
-        found.blame(f"Decision {back[0][0]} was made by an older model than the one before it.")
+def _model(
+    ledger: Ledger, version: int, count: int, record: ModelRecord | None, found: Audit
+) -> Model | None:
+    """The model that made these decisions; None, counted or blamed, if it cannot be had."""
+    if version == 0:
+        return Model.none(1)
+    data = ledger.model(version)
+    if record is None:
+        found.blame(f"Model {version} made {count} decisions and is not in the ledger.")
+    elif data is not None and digest_of(data) != record.digest:
+        found.blame(f"Model {version}: its bytes are not those that were written.")
+    elif record.format != FORMAT:
+        found.older += count
+    elif data is None:
+        found.unarchived += count
+    else:
+        return _read(data, version, found)
+    return None
+
+
+def _read(data: bytes, version: int, found: Audit) -> Model | None:
+    try:
+        return Model.from_bytes(data, f"model {version}")[0]
+    except ModelFileError as reason:
+        found.blame(str(reason))
+        return None
 
 
 class _Replay:
@@ -117,79 +134,52 @@ class _Replay:
     def __init__(self, ledger: Ledger, settings: Settings, model: Model, found: Audit) -> None:
         self.ledger, self.model, self.found = ledger, model, found
         self.judge = Judge(model, settings.constraint)
-        drifts = ledger.rows(
-            "SELECT after, task FROM drifts WHERE seq > ? AND version <= ? ORDER BY seq",
-            model.marks.drifts, model.version,
-        )  # fmt: skip
-        self._drifts = list(drifts) if model.version else []
+        alarms = ledger.alarms(after=model.marks.drifts) if model.version else []
+        self._alarms = [a for a in alarms if a.version <= model.version]
 
     def run(self) -> None:
-        for block in self.ledger.stream(_ROWS, self.model.version):
-            for row in block:
-                self._row(row)
+        for record in self.ledger.decisions(self.model.version):
+            try:
+                self._row(record)
+            except (ValueError, IndexError) as reason:
+                self.found.blame(f"Decision {record.id} cannot be judged again ({reason}).")
 
-    def _row(self, row: tuple[Any, ...]) -> None:
-        (
-            number,
-            task,
-            action,
-            index,
-            certified,
-            reason,
-            bound,
-            floor,
-            low,
-            high,
-            std,
-            n,
-            digest,
-            base,
-            played,
-            kept,
-        ) = row
-        self._shut_before(number)
-        baseline = np.frombuffer(base)
-        chosen = baseline if played is None else np.frombuffer(played)
-        low, high, bound, floor = (math.nan if v is None else v for v in (low, high, bound, floor))
+    def _row(self, record: DecisionRecord) -> None:
+        self._shut_before(record.id)
         self.found.repeated += 1
-        self.found.certified += certified
-        if kept is not None:
-            actions = np.frombuffer(kept).reshape(n, -1)
-            self._whole(number, actions, chosen, digest, action)
-            at = index
-        elif certified and action != index:
-            actions, at = np.stack([chosen, baseline]), 1
+        self.found.certified += record.certified
+        actions: Float
+        if record.actions is not None:
+            actions, at = np.frombuffer(record.actions).reshape(record.n_actions, -1), record.baseline
+            self._whole(record, actions)
+        elif record.moved:
+            actions, at = np.stack([record.played, record.baseline_vector]), 1
         else:
-            actions, at = baseline[None], 0
-        verdict = self.judge.one(task, actions, at, low, high, std)
-        self._compare(
-            number, verdict, (action, bound, floor, reason, bool(certified)), index, kept is not None
-        )
+            actions, at = record.baseline_vector[None], 0
+        verdict = self.judge.one(record.task, actions, at, record.low, record.high, record.std)
+        self._compare(record, verdict)
 
     def _shut_before(self, number: int) -> None:
         """Drifts noted after an earlier decision."""
-        while self._drifts and self._drifts[0][0] < number:
-            task = self._drifts.pop(0)[1]
+        while self._alarms and self._alarms[0].after < number:
+            task = self._alarms.pop(0).task
             if task < self.model.certificate.n_tasks:
                 shut(self.model.certificate, task)
 
-    def _whole(self, number: int, actions: Any, chosen: Any, digest: int, action: int) -> None:
+    def _whole(self, record: DecisionRecord, actions: Float) -> None:
         self.found.whole += 1
-        if int(digests(actions[None])[0]) != digest:
-            self.found.blame(f"Decision {number}: the action set is not the one its digest was taken of.")
-        if action >= 0 and not np.array_equal(actions[action], chosen):
-            self.found.blame(f"Decision {number}: what was played is not action {action} of its set.")
+        if int(digests(actions[None])[0]) != record.digest:
+            self.found.blame(f"Decision {record.id}: the action set is not the one its digest was taken of.")
+        if record.action >= 0 and not np.array_equal(actions[record.action], record.played):
+            self.found.blame(
+                f"Decision {record.id}: what was played is not action {record.action} of its set."
+            )
 
-    def _compare(
-        self,
-        number: int,
-        verdict: tuple[int, float, float, int],
-        row: tuple[Any, ...],
-        index: int,
-        whole: bool,
-    ) -> None:
+    def _compare(self, record: DecisionRecord, verdict: tuple[int, float, float, int]) -> None:
         chosen, bound, floor, code = verdict
-        action, kept_bound, kept_floor, reason, certified = row
+        number, action, certified = record.id, record.action, record.certified
+        whole = record.actions is not None
+        kept_bound, kept_floor, reason, index = record.bound, record.floor, record.reason, record.baseline
         kept_code = CODES.get(reason, -1)
         if whole:
             same = kept_code == code and certified == (chosen >= 0) and (not certified or action == chosen)

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from banister.errors import InputError, UnknownDecisionError
+from banister.errors import InputError
 from banister.online import files
 from banister.online._digest import digests
 from banister.online.audit import Audit, audit
 from banister.online.batch import check_batch, decide_batch
 from banister.online.decision import Decision
-from banister.online.door import check_id, check_number, check_request
+from banister.online.door import check_id, check_key, check_number, check_request, check_why
 from banister.online.engine import Engine
+from banister.online.head import Receipt
+from banister.online.ledger import Ledger
 from banister.online.refitter import Refitter
 from banister.online.settings import Settings
+from banister.online.sqlite.ledger import SqliteLedger
 from banister.online.status import Status, status_of
-from banister.online.store import Played
+
+_SLOW = 1.0  # seconds: a call that applications time out on
+
+_log = logging.getLogger("banister.online")
 
 
 class SafeBandit:
@@ -86,28 +95,49 @@ class SafeBandit:
         )  # fmt: skip
         self._start(settings, files.check_path(path))
 
-    def _start(self, settings: Settings | None, path: Path | None) -> None:
+    def _start(self, settings: Settings | None, path: Path | None, *, read_only: bool = False) -> None:
         """Open a store with these settings; None takes the store's own."""
         self._lock = threading.RLock()
-        self._engine = Engine(path, settings)
+        ledger = _opened(path, read_only)
+        self._engine = Engine(ledger, path, settings, read_only=read_only)
         self.settings = self._engine.settings
         self._mixture = self.settings.mixture()
         self._refitter = Refitter(self._engine, self._lock)
+        if self._engine.outdated and not read_only:
+            self._refitter.replace_outdated()
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Open a store as it was left, with its own settings; it continues bit for bit."""
-        place = files.check_path(path)
-        if place is None or not files.ledger_path(place).exists():
-            raise files.missing(path)
+        """Open a store as it was left, with its own settings; it continues bit for bit.
+
+        A store of an older version is brought up to date. A model that this version cannot read is fitted
+        again from the ledger's rows.
+        """
         bandit = cls.__new__(cls)
-        bandit._start(None, place)
+        bandit._start(None, _there(path))
+        return bandit
+
+    @classmethod
+    def open_read_only(cls, path: str | Path) -> Self:
+        """Look at a store, also while another process serves from it: status, audit, export, receipt.
+
+        It shows the moment of opening; open it again to see more.
+        """
+        bandit = cls.__new__(cls)
+        bandit._start(None, _there(path), read_only=True)
         return bandit
 
     def save(self, path: str | Path) -> None:
-        """Write model and ledger to another place, to be opened with `load`."""
+        """Write model and ledger to another place, to be opened with `load`; decisions go on meanwhile."""
+        place = files.check_path(path)
         with self._lock:
-            self._engine.save(files.check_path(path))
+            self._engine.check_open(writing=False)
+            if place is None or place == self._engine.path:
+                raise InputError(
+                    "save needs a path other than the store's own, which is kept up to date anyway."
+                )
+        with self._view() as (ledger, _):
+            _save(ledger, place)
 
     def close(self) -> None:
         """Wait for a refit under way and give the files back. Nothing is lost without it."""
@@ -134,6 +164,7 @@ class SafeBandit:
         baseline: int,
         baseline_reward: float | tuple[float, float] | None = None,
         baseline_reward_std: float = 0.0,
+        key: str | None = None,
     ) -> Decision:
         """The best certified action, or the baseline and the reason why nothing is certified.
 
@@ -144,14 +175,19 @@ class SafeBandit:
             baseline_reward: what it is expected to earn; (low, high) if only bounds are known, which
                 certifies against the floor of `high`; None if unknown.
             baseline_reward_std: standard error of a number given.
+            key: your own name for this call. If it fails and nobody knows how far it came, make it again with
+                the same key: a decision that was made is given back, not made twice.
         """
+        begin, name = time.perf_counter(), check_key(key)
         request = check_request(
             task, actions, baseline, baseline_reward, baseline_reward_std, self._engine.store.dim
         )
         digest = int(digests(request.actions[None])[0])
         with self._lock:
             self._engine.check_open(request.actions.shape[1])
-            return self._engine.decide(request, digest, self._mixture)
+            decision = self._engine.decide(request, digest, self._mixture, name)
+        _log_if_slow("decide", begin)
+        return decision
 
     def decide_many(
         self,
@@ -178,11 +214,18 @@ class SafeBandit:
             self._engine.check_open(batch.dim)
             return decide_batch(self._engine, batch, self._mixture)
 
-    def reward(self, id: int, reward: float) -> str:  # noqa: A002
-        """Take in the reward of a decision: "accepted", "duplicate" (ignored) or "expired" (ignored)."""
+    def reward(self, id: int, reward: float, *, key: str | None = None) -> str:  # noqa: A002
+        """Take in the reward of a decision.
+
+        Returns "accepted"; or why it was ignored: "duplicate", "expired", or "retracted" for a decision whose
+        reward was taken back. With the `key` of the call that was accepted it is "accepted" again.
+        """
+        begin, name = time.perf_counter(), check_key(key)
         number, value = check_id(id), check_number(reward, "reward")
         with self._lock:
-            outcome = self._engine.reward(number, self._known(number), value)
+            self._engine.check_open()
+            outcome = self._engine.reward(number, value, name)
+        _log_if_slow("reward", begin)
         self._refitter.refit_if_due()
         return outcome
 
@@ -195,31 +238,34 @@ class SafeBandit:
                 f"There are {len(numbers)} ids and {len(values)} rewards; give one reward per id."
             )
         with self._lock:
-            outcomes = self._engine.reward_many(numbers, [self._known(n) for n in numbers], values)
+            self._engine.check_open()
+            outcomes = self._engine.reward_many(numbers, values)
         self._refitter.refit_if_due()
         return outcomes
 
-    def _known(self, number: int) -> Played:
-        self._engine.check_open()
-        played = self._engine.store.find(number)
-        if played is None:
-            raise UnknownDecisionError(
-                f"No decision has id {number}; ids run from 1 to {self._engine.store.decisions} here."
-            )
-        return played
+    def retract(self, id: int, why: str) -> str:  # noqa: A002
+        """Take a wrong reward back: "retracted", or "duplicate" if it was taken back before.
+
+        It stays in the ledger, with the reason, and is left out of the next fit. The decision takes no other.
+        """
+        number, reason = check_id(id), check_why(why)
+        with self._lock:
+            self._engine.check_open()
+            return self._engine.retract(number, reason)
 
     def warm_start(self, logs: Any, *, refit: bool = True, **columns: Any) -> int:
         """Learn from logs of the policy in place, before the first decision; the number of rows taken in.
 
         Args:
-            logs: a path (.parquet, .csv), a polars or pandas DataFrame, or a mapping of columns.
+            logs: a path (.parquet, .csv), a polars or pandas DataFrame, a mapping of columns, or what
+                `read_logs` made of one. The same log is taken in once, so a call that failed may be repeated.
             refit: fit at once.
             columns: names, see `banister.online.logs.read_logs`: `task="task"`, `reward="reward"`,
                 `features="f*"`, `baseline_reward=None`.
         """
-        from banister.online.logs import read_logs
+        from banister.online.logs import LogRows, read_logs
 
-        rows = read_logs(logs, **columns)
+        rows = logs if isinstance(logs, LogRows) else read_logs(logs, **columns)
         with self._lock:
             self._engine.warm_start(rows)
         if refit:
@@ -243,19 +289,73 @@ class SafeBandit:
     def status(self) -> Status:
         """Where every task stands, and totals."""
         with self._lock:
-            self._engine.check_open()
+            self._engine.check_open(writing=False)
             return status_of(self._engine)
 
-    def audit(self) -> Audit:
-        """Replay the ledger: does each decision follow from the model version that made it?"""
+    def receipt(self) -> Receipt:
+        """What the ledger holds now: counts, and one hash of everything. Keep it elsewhere, for an audit."""
         with self._lock:
-            self._engine.check_open()
-            return audit(self._engine.store.ledger, self.settings)
+            self._engine.check_open(writing=False)
+            return self._engine.store.ledger.head.receipt()
+
+    def audit(self, receipt: Receipt | dict[str, Any] | None = None) -> Audit:
+        """Is the ledger what was written, and does each decision follow from the model that made it?
+
+        Decisions go on meanwhile. With a receipt: does the ledger still begin with what it was given for?
+        """
+        given = [] if receipt is None else [Receipt.from_dict(receipt)]
+        with self._view() as (ledger, now):
+            return audit(ledger, self.settings, [*given, now])
 
     def export(self, path: str | Path) -> int:
         """Write decisions and their rewards to a Parquet file; the number of rows."""
         from banister.online.export import export
 
-        with self._lock:
-            self._engine.check_open()
-            return export(self._engine.store.ledger, Path(path))
+        with self._view() as (ledger, _):
+            return export(ledger, Path(path))
+
+    @contextmanager
+    def _view(self) -> Iterator[tuple[Ledger, Receipt]]:
+        """The ledger as it is now, to be read without the lock, and what this process knows it to hold."""
+        with ExitStack() as stack:
+            with self._lock:
+                self._engine.check_open(writing=False)
+                ledger = stack.enter_context(self._engine.view())
+                now = self._engine.store.ledger.head.receipt()
+            yield ledger, now
+
+
+def _opened(path: Path | None, read_only: bool) -> Ledger:
+    if path is None:
+        return SqliteLedger(None)
+    place = files.ledger_path(path)
+    return SqliteLedger.read_only(place) if read_only else SqliteLedger(place)
+
+
+def _there(path: str | Path) -> Path:
+    place = files.check_path(path)
+    if place is None or not files.ledger_path(place).exists():
+        raise files.missing(path)
+    return place
+
+
+def _save(ledger: Ledger, path: Path) -> None:
+    """Ledger and model at another place; nothing is left behind if that fails."""
+    target = files.ledger_path(path)
+    if target.exists() or path.exists():
+        raise InputError(f"There is a store at {str(path)!r} already; choose another path or remove it.")
+    ledger.save(target)
+    models = ledger.models()
+    data = ledger.model(models[-1].version) if models else None
+    if data is not None:
+        try:
+            files.write_atomically(path, data)
+        except BaseException:
+            target.unlink()
+            raise
+
+
+def _log_if_slow(call: str, begin: float) -> None:
+    seconds = time.perf_counter() - begin
+    if seconds > _SLOW:
+        _log.warning("%s took %.2f s", call, seconds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import count, groupby
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from banister.online.decision import REASONS, Decision
 from banister.online.door import Request, check_actions, check_index, check_task
 from banister.online.engine import SURPRISED, Engine
 from banister.online.memory import Memory
+from banister.online.record import DecisionRecord
 from banister.safety.exploration import ConservativeMixture
 
 _ROWS = 2048  # requests judged at once; bounds the memory beside the actions themselves
@@ -133,93 +134,48 @@ def decide_batch(engine: Engine, batch: Batch, mixture: ConservativeMixture | No
         return []
     if mixture is not None:  # each mixture is a draw of its own, and each request a transaction
         return [engine.decide(request, _digest(request), mixture) for request in batch.requests()]
-    store, known, before = engine.store, len(engine.store.labels), engine.gates()
-    try:
-        with store.ledger.transaction():
-            task = np.array([engine.code_of(label) for label in batch.labels], dtype=np.int64)
-            parts = [_judge_run(engine, batch, rows, task) for rows in batch.runs()]
-    except BaseException:
-        store.drop_tasks(known)
-        engine.restore(before)
-        raise
-    return [d for part in parts for d in _remember_run(engine, part)]
+    store = engine.store
+    with engine.call():
+        task = np.array([store.code_of(label) for label in batch.labels], dtype=np.int64)
+        records = [record for rows in batch.runs() for record in _written(engine, batch, rows, task)]
+        for record in records:
+            if record.reason == SURPRISED:
+                engine.note_surprise(record.task, record.id)
+    store.open_memory(len(batch.actions[0][0]))
+    for record in records:
+        store.remember(record)
+    engine.count_alarms()
+    return [Decision.of(record, label) for record, label in zip(records, batch.labels, strict=True)]
 
 
 def _digest(request: Request) -> int:
     return int(digests(request.actions[None])[0])
 
 
-@dataclass(frozen=True, eq=False)
-class _Run:
-    """What was decided for one run, and what memory will want to know of it."""
-
-    decisions: list[Decision]
-    task: Int
-    actions: Float
-    baseline: Int
-    low: Float
-    high: Float
-    std: Float
+def _written(engine: Engine, batch: Batch, rows: slice, tasks: Int) -> list[DecisionRecord]:
+    """The records of one run, judged together and written in order."""
+    records = list(_judged(engine, batch, rows, tasks[rows]))
+    engine.store.ledger.add_decisions(records)
+    return records
 
 
-def _judge_run(engine: Engine, batch: Batch, rows: slice, tasks: Int) -> _Run:
-    actions, baseline, task = batch.stacked(rows), batch.baseline[rows], tasks[rows]
+def _judged(engine: Engine, batch: Batch, rows: slice, task: Int) -> Iterator[DecisionRecord]:
+    actions, baseline = batch.stacked(rows), batch.baseline[rows]
     low, high, std = batch.low[rows], batch.high[rows], batch.std[rows]
-    every = np.arange(len(task))
-    verdicts = engine.judge.many(task, actions, baseline, actions[every, baseline], low, high, std)
-    action = np.where(verdicts.chosen >= 0, verdicts.chosen, baseline)
-    features = actions[every, action]
-    code, version = verdicts.code.tolist(), engine.model.version
-    first = engine.store.decisions + 1 + rows.start
-    decisions = [
-        Decision(first + i, label, a, x, c, b, f, REASONS[k], version)
-        for i, (label, a, x, c, b, f, k) in enumerate(
-            zip(batch.labels[rows], action.tolist(), features, (verdicts.chosen >= 0).tolist(),
-                verdicts.bound.tolist(), verdicts.floor.tolist(), code, strict=True)
-        )
-    ]  # fmt: skip
-    run = _Run(decisions, task, actions, baseline, low, high, std)
-    engine.store.ledger.add_decisions(_rows(run, engine.settings.keep_actions))
-    return run
-
-
-def _rows(run: _Run, keep: bool) -> Iterator[tuple[Any, ...]]:
-    now, K = time.time(), run.actions.shape[1]
-    marks = digests(run.actions).tolist()
-    columns = (
-        run.task.tolist(),
-        run.actions,
-        run.baseline.tolist(),
-        run.low.tolist(),
-        run.high.tolist(),
-    )
-    for d, mark, std, task, actions, index, low, high in zip(
-        run.decisions, marks, run.std.tolist(), *columns, strict=True
-    ):
-        yield (
-            d.id, now, task, d.model_version, d.action, index, d.certified, d.reason, d.lower_bound, d.floor,
-            low, high, std, K, mark, actions[index].tobytes(),
-            None if d.action == index else d.features.tobytes(),
-            actions[d.id % K].tobytes() if Memory.samples(d.id) else None,
-            actions.tobytes() if keep else None,
+    usual = actions[np.arange(len(task)), baseline]
+    verdicts = engine.judge.many(task, actions, baseline, usual, low, high, std)
+    certified = verdicts.chosen >= 0
+    action = np.where(certified, verdicts.chosen, baseline)
+    first, now, K = engine.store.ledger.next_id(), time.time(), actions.shape[1]
+    columns = zip(
+        count(first), task.tolist(), action.tolist(), baseline.tolist(), certified.tolist(),
+        verdicts.code.tolist(), verdicts.bound.tolist(), verdicts.floor.tolist(), low.tolist(), high.tolist(),
+        std.tolist(), digests(actions).tolist(), actions, strict=False,
+    )  # fmt: skip
+    for number, t, a, b, sure, code, bound, floor, least, most, error, mark, own in columns:
+        yield DecisionRecord(
+            number, now, t, engine.model.version, a, b, sure, REASONS[code], bound, floor, least, most, error,
+            1.0, None, None, None, K, mark, own[b].tobytes(), None if a == b else own[a].tobytes(),
+            own[number % K].tobytes() if Memory.samples(number) else None,
+            own.tobytes() if engine.settings.keep_actions else None, None,
         )  # fmt: skip
-
-
-def _remember_run(engine: Engine, run: _Run) -> list[Decision]:
-    store = engine.store
-    memory = store.open_memory(run.actions.shape[2])
-    every, known = np.arange(len(run.task)), run.low == run.high
-    baselines = run.actions[every, run.baseline]
-    numbers = np.array([d.id for d in run.decisions])
-    memory.labels.extend(run.task[known], baselines[known], run.high[known], run.std[known], numbers[known])
-    for i, d in enumerate(run.decisions):
-        task = int(run.task[i])
-        if Memory.samples(d.id):
-            memory.offer(task, run.actions[i, d.id % run.actions.shape[1]])
-        step = d.features - baselines[i] if d.certified and d.action != run.baseline[i] else None
-        memory.tally(task, d.certified, d.lower_bound - d.floor, step)
-        if d.reason == SURPRISED:
-            store.decisions = d.id
-            engine.note_surprise(task, d.id)
-    store.decisions = run.decisions[-1].id
-    return run.decisions

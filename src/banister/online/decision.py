@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from banister.data import Float
+from banister.online.record import DecisionRecord
 from banister.safety import checks
 from banister.safety._kernels import NOT_CLEARED
 
@@ -45,6 +46,14 @@ class Decision(NamedTuple):
     floor: float
     reason: str
     model_version: int
+
+    @classmethod
+    def of(cls, record: DecisionRecord, label: str) -> Decision:
+        """What an application is told of a record."""
+        return cls(
+            record.id, label, record.action, record.played.copy(), record.certified, record.bound,
+            record.floor, record.reason, record.version,
+        )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it: NaN becomes None."""

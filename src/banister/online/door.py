@@ -49,8 +49,31 @@ def check_request(
 def check_task(task: Any, where: str = "") -> str:
     """A task's label: text that is not empty."""
     if isinstance(task, str) and task:
-        return str(task)
+        return _encodable(str(task), f"{where}task")
     raise InputError(f"{where}task={task!r} must be text that is not empty, such as 'store-17'.")
+
+
+def check_key(key: Any) -> str | None:
+    """A caller's own name for a call, or None."""
+    if key is None:
+        return None
+    if isinstance(key, str) and key:
+        return _encodable(str(key), "key")
+    raise InputError(f"key={key!r} must be text that is not empty and names this one call, or None.")
+
+
+def check_why(why: Any) -> str:
+    """A reason in words."""
+    if isinstance(why, str) and why.strip():
+        return _encodable(str(why), "why")
+    raise InputError(f"why={why!r} must say in words why the reward was wrong; it is kept in the ledger.")
+
+
+def _encodable(text: str, name: str) -> str:
+    """Text that a database can hold: lone surrogates and NUL are no characters."""
+    if "\0" in text or (not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text)):
+        raise InputError(f"{name}={text!r} holds NUL or half of a surrogate pair, which is no text.")
+    return text
 
 
 def check_actions(actions: Any, dim: int | None, where: str = "") -> Float:

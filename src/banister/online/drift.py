@@ -118,6 +118,22 @@ class DriftGuard:
             self._watched[slice(None) if alarm.task == EVERY_TASK else alarm.task] = False
         return rung
 
+    def state(self, tasks: list[int]) -> tuple[Any, ...]:
+        """What `see` may change for these tasks, to be put back if a reward cannot be written down."""
+        last = len(self._count) - 1
+        rows = [
+            (t, self._window[t].copy(), self._owner[t].copy(), self._count[t], self._pooled[t : t + 1])
+            for t in {last, *(t for t in tasks if t < last)}
+        ]
+        return rows, self._watched.copy()
+
+    def put_back(self, state: tuple[Any, ...]) -> None:
+        """As if the rewards since `state` had not been seen."""
+        rows, self._watched = state
+        for task, window, owner, count, pooled in rows:
+            self._window[task], self._owner[task], self._count[task] = window, owner, count
+            self._pooled[task : task + 1] = pooled
+
     def _ring(self, task: int, u: float, number: int) -> Alarm:
         excess, since = _watch(
             self._window[task],

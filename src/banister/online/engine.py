@@ -1,137 +1,182 @@
-"""The engine: one store and the model that serves from it."""
+"""The engine: one store and the model that serves from it. A call is one transaction, alarms included."""
 
 from __future__ import annotations
 
 import json
+import logging
 import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from banister.data import Int
-from banister.errors import InputError, ModelFileError, ShapeError
+from banister.errors import InputError, ModelFileError, ShapeError, UnknownDecisionError
 from banister.online import files
 from banister.online.decision import REASONS, Decision
 from banister.online.door import Request
 from banister.online.drift import EVERY_TASK, Alarm, DriftGuard, shut
 from banister.online.judge import Judge
+from banister.online.ledger import Ledger, Played
 from banister.online.logs import LogRows
+from banister.online.memory import Memory
 from banister.online.mixing import mixed
-from banister.online.model import Model
-from banister.online.model_file import write_atomically
+from banister.online.model import FORMAT, Model
 from banister.online.rebuild import rebuild
+from banister.online.record import (
+    AlarmRecord,
+    DecisionRecord,
+    RefusalRecord,
+    RetractionRecord,
+    RewardRecord,
+    digest_of,
+)
 from banister.online.settings import Settings
-from banister.online.store import Played, Store
+from banister.online.store import Store
 from banister.safety import checks
 from banister.safety.exploration import ConservativeMixture
 
-DUPLICATE, EXPIRED, ACCEPTED = "duplicate", "expired", "accepted"
+DUPLICATE, EXPIRED, ACCEPTED, RETRACTED = "duplicate", "expired", "accepted", "retracted"
 SURPRISED = checks.REASONS[checks.BASELINES]
+
+_log = logging.getLogger("banister.online")
 
 
 class Engine:
-    """Decides and learns. Not thread-safe: its owner holds a lock."""
+    """Decides and learns. Not thread-safe: its owner holds a lock.
 
-    def __init__(self, path: Path | None, settings: Settings | None) -> None:
-        self.path = path
-        self.closed = False
-        ledger = files.ledger_path(path) if path else None
-        durability = settings.durability if settings else "normal"
-        self.store = Store(ledger, durability=durability)
+    Args:
+        ledger: open; closed again if the engine cannot be made.
+        path: of the model file; None for none.
+        settings: None takes the store's own.
+        read_only: look at a store that may be served from elsewhere.
+    """
+
+    def __init__(
+        self, ledger: Ledger, path: Path | None, settings: Settings | None, *, read_only: bool = False
+    ) -> None:
+        self.path, self.read_only, self.closed = path, read_only, False
+        self.store = Store(ledger)
+        self._rung: list[AlarmRecord] = []
         try:
             self.settings = self._settle(settings)
-            rebuild(self.store)
-            self.use(self._last_model())
+            rebuild(self.store, strict=not read_only)
+            self._serve_last()
         except BaseException:
-            self.store.ledger.close()
+            ledger.close()
             raise
 
     def _settle(self, given: Settings | None) -> Settings:
         """The store's own settings, with those that may change taken from what was given."""
         ledger = self.store.ledger
-        ledger.check_schema()
-        text = ledger.meta("settings")
+        text = ledger.kept("settings")
         if text is None:
             if given is None:
                 raise ModelFileError(
                     f"{ledger.where} holds no settings; it was never opened by a SafeBandit."
                 )
-            ledger.set_meta("settings", given.to_dict())
-            return given
-        stored = Settings.from_dict(json.loads(text), ledger.where)
-        if given is None:
-            ledger.set_durability(stored.durability)
-            return stored
-        given.check_same(stored, ledger.where)
-        settings = given.with_seed(stored.seed)
-        if settings != stored:
-            ledger.set_meta("settings", settings.to_dict())
+            settings = given
+        else:
+            stored = Settings.from_dict(_json(text, ledger.where), ledger.where)
+            settings = stored if given is None else given.over(stored, ledger.where)
+        if not self.read_only:
+            ledger.set_durability(settings.durability)
+            if text != (new := json.dumps(settings.to_dict())):
+                ledger.keep("settings", new)
         return settings
 
+    def _serve_last(self) -> None:
+        if self.read_only:
+            self.use(self._last_model())
+            return
+        with self.store.ledger.transaction():
+            self.use(self._last_model())
+        self.count_alarms()
+
     def _last_model(self) -> Model:
-        version = self.store.ledger.last_version()
-        if self.path is not None and self.path.exists():
-            _check_file(self.path, version)
-        if version == 0:
-            return Model.none(self.store.dim or 1)
-        data = self.store.ledger.model(version)
-        if data is None:
+        """The model that serves; a shut one in its place where its bytes are of another format."""
+        ledger, models = self.store.ledger, self.store.ledger.models()
+        dim = self.store.dim or 1
+        self.outdated = bool(models) and models[-1].format != FORMAT
+        if not models:
+            if self.path is not None and not self.read_only:
+                files.is_current(self.path, models)
+            return Model.none(dim)
+        last = models[-1]
+        if last.format > FORMAT:
             raise ModelFileError(
-                f"{self.store.ledger.where} lacks the bytes of model {version}; restore a copy."
+                f"{ledger.where} has a model of format {last.format}, this version of banister reads up to "
+                f"{FORMAT}; install a later one: pip install -U banister."
             )
-        if self.path is not None and not self.path.exists():
-            write_atomically(self.path, data)
-        return Model.from_bytes(data, f"{self.store.ledger.where}, model {version}")[0]
+        data = ledger.model(last.version)
+        if data is None:
+            raise ModelFileError(f"{ledger.where} lacks the bytes of model {last.version}; restore a copy.")
+        if digest_of(data) != last.digest:
+            raise ModelFileError(f"{ledger.where}: model {last.version} was altered; restore a copy.")
+        if self.path is not None and not self.read_only and not files.is_current(self.path, models):
+            files.write_atomically(self.path, data)
+        if self.outdated:
+            return Model.shut(last.version, dim)
+        return Model.from_bytes(data, f"{ledger.where}, model {last.version}")[0]
 
     def use(self, model: Model) -> None:
-        """Serve from this model, and shut again what was shut while it served before or was being fitted."""
+        """Serve from this model, and shut again what was shut while it served before or was being fitted.
+
+        Alarms that ring are written within the open transaction.
+        """
         self.model = model
         self.judge = Judge(model, self.settings.constraint)
         self.guard = DriftGuard(model.certificate)
         self._alarmed: set[int] = set()
         self._surprised: dict[int, int] = {}
+        self._unseen: list[tuple[Any, ...]] = []  # what the guard knew before the rewards of this call
         if model.version:
             self._shut_drifted()
             self._shut_surprised()
             self._watch_again()
 
+    def serving(self) -> tuple[Any, ...]:
+        """What `use` changes, to put back with `serve_again` if the swap cannot be written."""
+        return self.model, self.judge, self.guard, self._alarmed, self._surprised
+
+    def serve_again(self, before: tuple[Any, ...]) -> None:
+        """Serve from the model before, as it was."""
+        self.model, self.judge, self.guard, self._alarmed, self._surprised = before
+        self._rung.clear()
+
     def _shut_drifted(self) -> None:
         """Drifts that were seen while the fit was under way hold for the new model too."""
         c = self.model.certificate
-        late = self.store.ledger.rows(
-            "SELECT task, version FROM drifts WHERE seq > ?", self.model.marks.drifts
-        )
-        for task, version in late:
-            if version == self.model.version:
-                self._alarmed.add(task)
-            if task < c.n_tasks:
-                shut(c, task)
+        for alarm in self.store.ledger.alarms(after=self.model.marks.drifts):
+            if alarm.version == self.model.version:
+                self._alarmed.add(alarm.task)
+            if alarm.task < c.n_tasks:
+                shut(c, alarm.task)
 
     def _shut_surprised(self) -> None:
         """Tasks whose baseline reward contradicted this model before the store was closed."""
         c = self.model.certificate
-        rows = self.store.ledger.rows(
-            "SELECT task, MIN(id) FROM decisions WHERE version = ? AND reason = ? GROUP BY task",
-            self.model.version,
-            SURPRISED,
-        )
-        self._surprised = {task: number for task, number in rows if self.guard.watches(task)}
+        first = self.store.ledger.first_with_reason(self.model.version, SURPRISED)
+        self._surprised = {task: number for task, number in first.items() if self.guard.watches(task)}
         c.surprises[0] += len(self._surprised)
-        for task, _ in rows:
-            c.shut[task] = checks.BASELINES if c.shut[task] == checks.OPEN else c.shut[task]
-        self.note_surprises()
+        for task in first:
+            if task < c.n_tasks:
+                c.shut[task] = checks.BASELINES if c.shut[task] == checks.OPEN else c.shut[task]
+        self.note_surprises(self.store.decisions)
 
     def note_surprise(self, task: int, number: int) -> None:
         """A baseline reward contradicted the model at this decision."""
         self._surprised.setdefault(task, number)
-        self.note_surprises()
+        self.note_surprises(number)
 
-    def note_surprises(self) -> None:
+    def note_surprises(self, number: int) -> None:
         """So many tasks contradict the model that no gate stays open: earlier rows count no longer."""
         c = self.model.certificate
         if c.surprises[0] >= c.surprises[1]:
             shut(c, EVERY_TASK)
-            self._sound(Alarm(EVERY_TASK, self.store.decisions, float(c.surprises[0])))
+            self._sound(Alarm(EVERY_TASK, number, float(c.surprises[0])), number)
 
     def _watch_again(self) -> None:
         """Show the guard every reward that the model was not fitted to."""
@@ -143,48 +188,66 @@ class Engine:
         for block in zip(task, X, y, number, strict=True):
             for t, x, reward, n in zip(*block, strict=True):
                 for alarm in self.guard.see(int(t), x, float(reward), int(n)):
-                    self._sound(alarm)
+                    self._sound(alarm, self.store.decisions)
 
-    def _sound(self, alarm: Alarm) -> None:
+    def _sound(self, alarm: Alarm, after: int) -> None:
         """Write an alarm down, once."""
         if alarm.task not in self._alarmed:
             self._alarmed.add(alarm.task)
             # A baseline reward that contradicted the model tells the change better than noisy rewards do.
             since = max(alarm.since, self._surprised.get(alarm.task, 0))
-            self.store.add_alarm(alarm._replace(since=since), self.model.version)
+            self.add_alarm(alarm._replace(since=since), self.model.version, after)
 
-    def check_open(self, dim: int | None = None) -> None:
+    def add_alarm(self, alarm: Alarm, version: int, after: int) -> None:
+        """Write an alarm with the open transaction; memory learns of it from `count_alarms`."""
+        if self.read_only:
+            return
+        ledger = self.store.ledger
+        record = AlarmRecord(
+            ledger.head.drifts + 1, time.time(), alarm.task, version, alarm.since, after, alarm.excess
+        )
+        ledger.add_alarm(record)
+        self._rung.append(record)
+
+    def count_alarms(self) -> None:
+        """Memory follows the ledger: alarms whose transaction was committed."""
+        for alarm in self._rung:
+            self.store.count_alarm(alarm)
+            whose = "every task" if alarm.task == EVERY_TASK else repr(self.store.labels[alarm.task])
+            _log.warning(
+                "drift of %s after decision %d: rows count from decision %d on, under model %d",
+                whose, alarm.after, alarm.since, alarm.version,
+            )  # fmt: skip
+        self._rung.clear()
+
+    def check_open(self, dim: int | None = None, *, writing: bool = True) -> None:
         """An error if the bandit was closed, or rows have another number of features than those before."""
         if self.closed:
             raise InputError("This bandit was closed; open its store again with SafeBandit.load.")
+        if writing and self.read_only:
+            raise InputError("This bandit was opened for reading only; SafeBandit.load opens it for serving.")
+        if not writing:  # a transaction looks by itself
+            self.store.ledger.check()
         if dim is not None and self.store.dim not in (None, dim):
             raise ShapeError(f"actions has {dim} features; this bandit works with {self.store.dim}.")
 
-    def decide(self, request: Request, digest: int, mixture: ConservativeMixture | None) -> Decision:
-        """Judge, write down, remember."""
-        store, new = self.store, False
-        task = store.tasks.get(request.label)
-        if task is None:
-            task, new = len(store.labels), True
-        before = self.gates()
-        decision = self.judged(request, task, store.decisions + 1, mixture)
-        row = store.row(decision, task, request, digest, time.time(), self.settings.keep_actions)
-        try:
-            if new:
-                with store.ledger.transaction():
-                    store.add_task(request.label)
-                    store.ledger.add_decision(row)
-            else:
-                store.ledger.add_decision(row)
-        except BaseException:
-            store.drop_tasks(task) if new else None
-            self.restore(before)
-            raise
-        store.open_memory(request.actions.shape[1])
-        store.remember(decision, task, request)
-        if decision.reason == SURPRISED:
-            self.note_surprise(task, decision.id)
-        return decision
+    def call(self) -> _Call:
+        """One transaction; whatever the call has changed in memory is put back if it fails."""
+        return _Call(self)
+
+    def before_call(self) -> tuple[Any, ...]:
+        """What a call may change, to be handed to `after_failure`."""
+        self._unseen.clear()
+        return self.gates(), len(self.store.labels), set(self._alarmed), dict(self._surprised)
+
+    def after_failure(self, before: tuple[Any, ...]) -> None:
+        """As if the call had not been made."""
+        gates, known, self._alarmed, self._surprised = before
+        self.restore(gates)
+        self.store.drop_tasks(known)
+        self._rung.clear()
+        for state in self._unseen:
+            self.guard.put_back(state)
 
     def gates(self) -> tuple[Int, Int]:
         """What a judgement may change, to put back if it cannot be written down."""
@@ -194,111 +257,164 @@ class Engine:
         """Put gates back."""
         self.model.certificate.shut[:], self.model.certificate.surprises[:] = gates
 
-    def judged(
-        self, request: Request, task: int, number: int, mixture: ConservativeMixture | None
+    def decide(
+        self, request: Request, digest: int, mixture: ConservativeMixture | None, key: str | None = None
     ) -> Decision:
-        """The decision; nothing is written."""
+        """Judge, write down, remember; a key that came before gives the decision made then."""
+        store = self.store
+        with self.call():
+            again = None if key is None else store.ledger.find_key(key)
+            if again is not None:
+                return self._again(again, request, digest)
+            task = store.code_of(request.label)
+            record = self.judged(request, task, store.ledger.next_id(), digest, mixture, key)
+            store.ledger.add_decision(record)
+            if record.reason == SURPRISED:
+                self.note_surprise(task, record.id)
+        store.open_memory(request.actions.shape[1])
+        store.remember(record)
+        self.count_alarms()
+        return Decision.of(record, request.label)
+
+    def _again(self, record: DecisionRecord, request: Request, digest: int) -> Decision:
+        same = self.store.tasks.get(request.label) == record.task and record.baseline == request.baseline
+        if not same or record.digest != digest:
+            raise InputError(
+                f"key={record.key!r} came with another request before, decision {record.id}; give each "
+                "request a key of its own."
+            )
+        return Decision.of(record, request.label)
+
+    def judged(
+        self, request: Request, task: int, number: int, digest: int, mixture: ConservativeMixture | None,
+        key: str | None,
+    ) -> DecisionRecord:  # fmt: skip
+        """The decision's record; nothing is written."""
         actions, baseline = request.actions, request.baseline
         chosen, bound, floor, code = self.judge.one(
             task, actions, baseline, request.low, request.high, request.std
         )
         certified = chosen >= 0
         action = chosen if certified else baseline
-        features = actions[action].copy()
+        features = actions[action]
         if mixture is not None and not certified and self.store.mixtures < mixture.plays:
             explored = mixed(mixture, request, self.settings.constraint, self.settings.seed, number)
             if explored is not None:
                 action, (features, bound) = -1, explored
-        version = self.model.version
-        return Decision(
-            number, request.label, action, features, certified, bound, floor, REASONS[code], version
-        )
+        return DecisionRecord(
+            number, time.time(), task, self.model.version, action, baseline, certified, REASONS[code], bound,
+            floor, request.low, request.high, request.std, 1.0, None, None, None, len(actions), digest,
+            actions[baseline].tobytes(), None if action == baseline else features.tobytes(),
+            actions[number % len(actions)].tobytes() if Memory.samples(number) else None,
+            actions.tobytes() if self.settings.keep_actions else None, key,
+        )  # fmt: skip
 
-    def reward(self, number: int, played: Played, value: float) -> str:
-        """Write down and learn one reward; or refuse it and say why."""
-        now = time.time()
-        why = self._refusal(played, now)
-        ledger = self.store.ledger
-        if why is not None:
-            ledger.write(
-                "INSERT INTO refused (time, decision, value, why) VALUES (?, ?, ?, ?)",
-                now,
-                number,
-                value,
-                why,
+    def _known(self, number: int) -> Played:
+        played = self.store.ledger.find(number)
+        if played is None:
+            raise UnknownDecisionError(
+                f"No decision has id {number}; ids run from 1 to {self.store.decisions} here."
             )
-            return why
-        ledger.add_reward(number, self.store.rewards + 1, now, value)
-        self._learn(number, played, value)
+        return played
+
+    def reward(self, number: int, value: float, key: str | None = None) -> str:
+        """Write down and learn one reward; or refuse it and say why."""
+        with self.call():
+            played, now = self._known(number), time.time()
+            if key is not None and played.key == key:
+                return _same_reward(played, value)
+            why = self._refusal(played, now)
+            if why is not None:
+                self._refuse(number, now, value, why)
+                return why
+            self.store.ledger.add_reward(RewardRecord(number, now, value, key))
+            self._watch([(number, played, value)])
+        self.store.learn(number, played, value)
+        self.count_alarms()
         return ACCEPTED
 
     def _refusal(self, played: Played, now: float) -> str | None:
+        if played.retracted:
+            return RETRACTED
         if played.reward is not None:
             return DUPLICATE
         limit = self.settings.expire_after
         return EXPIRED if limit is not None and now - played.time > limit else None
 
-    def _learn(self, number: int, played: Played, value: float) -> None:
-        self.store.learn(number, played, value)
-        if self.settings.drift_guard:
-            for alarm in self.guard.see(played.task, played.features, value, number):
-                self._sound(alarm)
+    def _refuse(self, number: int, now: float, value: float, why: str) -> None:
+        self.store.ledger.add_refusal(RefusalRecord(number, now, value, why))
+        _log.info("refused a reward of decision %d: %s", number, why)
 
-    def reward_many(self, numbers: list[int], played: list[Played], values: list[float]) -> list[str]:
+    def _watch(self, rewards: Iterable[tuple[int, Played, float]]) -> None:
+        """Show rewards to the guard; its alarms are written with the open transaction."""
+        if not self.settings.drift_guard:
+            return
+        seen = list(rewards)
+        self._unseen.append(self.guard.state([played.task for _, played, _ in seen]))
+        for number, played, value in seen:
+            for alarm in self.guard.see(played.task, played.features, value, number):
+                self._sound(alarm, self.store.decisions)
+
+    def reward_many(self, numbers: list[int], values: list[float]) -> list[str]:
         """Many rewards in one transaction; memory follows when it is committed."""
-        ledger, now, outcomes = self.store.ledger, time.time(), []
+        ledger, outcomes = self.store.ledger, []
         accepted: dict[int, tuple[Played, float]] = {}
-        with ledger.transaction():
-            for number, play, value in zip(numbers, played, values, strict=True):
-                why = DUPLICATE if number in accepted else self._refusal(play, now)
+        with self.call():
+            known, now = [self._known(number) for number in numbers], time.time()
+            for number, played, value in zip(numbers, known, values, strict=True):
+                why = DUPLICATE if number in accepted else self._refusal(played, now)
                 outcomes.append(why or ACCEPTED)
                 if why is None:
-                    ledger.add_reward(number, self.store.rewards + len(accepted) + 1, now, value)
-                    accepted[number] = play, value
+                    ledger.add_reward(RewardRecord(number, now, value, None))
+                    accepted[number] = played, value
                 else:
-                    ledger.write(
-                        "INSERT INTO refused (time, decision, value, why) VALUES (?, ?, ?, ?)",
-                        now, number, value, why,
-                    )  # fmt: skip
-        for number, (play, value) in accepted.items():
-            self._learn(number, play, value)
+                    self._refuse(number, now, value, why)
+            self._watch((number, *pair) for number, pair in accepted.items())
+        for number, (played, value) in accepted.items():
+            self.store.learn(number, played, value)
+        self.count_alarms()
         return outcomes
 
+    def retract(self, number: int, why: str) -> str:
+        """Take a reward back: it stays in the ledger and is left out of later fits."""
+        with self.call():
+            played = self._known(number)
+            if played.reward is None:
+                raise InputError(f"Decision {number} has no reward to take back.")
+            if played.retracted:
+                return DUPLICATE
+            self.store.ledger.add_retraction(RetractionRecord(number, time.time(), why))
+        assert self.store.memory is not None
+        self.store.memory.retracted.add(number)
+        _log.info("retracted the reward of decision %d: %s", number, why)
+        return RETRACTED
+
     def warm_start(self, rows: LogRows) -> None:
-        """Take in logs, all or nothing."""
+        """Take in logs, all or nothing; the same log is taken in once."""
         self.check_open(rows.X.shape[1])
         if self.store.decisions:
             raise InputError(
                 f"warm_start comes before the first decision; this bandit has made {self.store.decisions}."
             )
-        known = len(self.store.labels)
+        with self.call():
+            codes = [self.store.code_of(label) for label in rows.labels]
+            task = np.array(codes, dtype=np.int64)[rows.task]
+            columns = task, rows.X, rows.y, rows.baseline, rows.baseline_reward
+            new = self.store.add_logs(time.time(), *columns)
+        if new:
+            self.store.remember_logs(*columns)
+
+    @contextmanager
+    def view(self) -> Iterator[Ledger]:
+        """The ledger as it is now, for reading away from the lock."""
+        if self.read_only:
+            yield self.store.ledger
+            return
+        view = self.store.ledger.snapshot()
         try:
-            with self.store.ledger.transaction():
-                codes = [self.code_of(label) for label in rows.labels]
-                task = np.array(codes, dtype=np.int64)[rows.task]
-                self.store.add_logs(task, rows.X, rows.y, rows.baseline, rows.baseline_reward)
-        except BaseException:
-            self.store.drop_tasks(known)
-            raise
-        self.store.remember_logs(task, rows.X, rows.y, rows.baseline, rows.baseline_reward)
-
-    def code_of(self, label: str) -> int:
-        """A task's code; a new task is written down."""
-        code = self.store.tasks.get(label)
-        return self.store.add_task(label) if code is None else code
-
-    def save(self, path: Path | None) -> None:
-        """A copy of ledger and model at another place."""
-        self.check_open()
-        if path is None or path == self.path:
-            raise InputError("save needs a path other than the store's own, which is kept up to date anyway.")
-        target = files.ledger_path(path)
-        if target.exists():
-            raise InputError(f"There is a store at {str(path)!r} already; choose another path or remove it.")
-        self.store.ledger.backup(target)
-        data = self.store.ledger.model(self.model.version)
-        if data is not None:
-            write_atomically(path, data)
+            yield view
+        finally:
+            view.close()
 
     def close(self) -> None:
         """Close the ledger."""
@@ -307,14 +423,40 @@ class Engine:
             self.store.ledger.close()
 
 
-def _check_file(path: Path, version: int) -> None:
-    """The model file must be whole, and no newer than the ledger; an older one is about to be replaced."""
-    try:
-        model = Model.from_bytes(path.read_bytes(), str(path))[0]
-    except ModelFileError as reason:
-        raise ModelFileError(f"{reason} Or delete it: the ledger holds the model too.") from None
-    if model.version > version:
-        raise ModelFileError(
-            f"{path} is version {model.version}, the ledger beside it ends at {version}; they do not belong "
-            "together."
+class _Call:
+    """A transaction that also puts back what it changed in memory. A class: every call pays for it."""
+
+    __slots__ = ("_before", "_engine", "_transaction")
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def __enter__(self) -> None:
+        self._before = self._engine.before_call()
+        self._transaction = self._engine.store.ledger.transaction()
+        self._transaction.__enter__()
+
+    def __exit__(self, kind: Any, failure: BaseException | None, trace: Any) -> None:
+        try:
+            self._transaction.__exit__(kind, failure, trace)
+        except BaseException:
+            self._engine.after_failure(self._before)
+            raise
+        if failure is not None:
+            self._engine.after_failure(self._before)
+
+
+def _same_reward(played: Played, value: float) -> str:
+    """The answer to a repetition is the one that was given first."""
+    if played.reward != value:
+        raise InputError(
+            f"key={played.key!r} came with the reward {played.reward!r} before, and now with {value!r}."
         )
+    return ACCEPTED
+
+
+def _json(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as reason:
+        raise ModelFileError(f"{where} has settings that are not JSON ({reason}); restore a copy.") from None

@@ -8,17 +8,16 @@ from typing import Any
 from banister.errors import DataFileError, InputError
 from banister.online.ledger import Ledger
 
-_ROWS = """
-SELECT d.id, d.time, t.label AS task, d.version AS model_version, d.action, d.baseline, d.certified, d.reason,
-       d.bound AS lower_bound, d.floor, d.low AS baseline_low, d.high AS baseline_high,
-       d.std AS baseline_reward_std, d.n_actions, d.digest, r.value AS reward, r.time AS reward_time
-FROM decisions d JOIN tasks t ON t.code = d.task LEFT JOIN rewards r ON r.id = d.id ORDER BY d.id
-"""
-_NAMES = (
-    "id", "time", "task", "model_version", "action", "baseline", "certified", "reason", "lower_bound",
-    "floor", "baseline_low", "baseline_high", "baseline_reward_std", "n_actions", "digest", "reward",
-    "reward_time",
-)  # fmt: skip
+# Column of the table: field of the decision's record.
+_FIELDS = {
+    "id": "id", "time": "time", "model_version": "version", "action": "action", "baseline": "baseline",
+    "certified": "certified", "reason": "reason", "lower_bound": "bound", "floor": "floor",
+    "baseline_low": "low", "baseline_high": "high", "baseline_reward_std": "std",
+    "probability": "probability", "promise": "promise", "limited_by": "limited_by", "n_actions": "n_actions",
+    "digest": "digest",
+}  # fmt: skip
+_WHOLE = ("id", "model_version", "action", "baseline", "n_actions", "digest")
+_TEXT = ("task", "reason", "promise", "limited_by")
 
 
 def export(ledger: Ledger, path: Path) -> int:
@@ -27,13 +26,29 @@ def export(ledger: Ledger, path: Path) -> int:
 
     if path.suffix != ".parquet":
         raise InputError(f"path={str(path)!r} must end in .parquet.")
-    kinds: dict[str, Any] = dict.fromkeys(_NAMES, pl.Float64)
-    kinds |= dict.fromkeys(("id", "model_version", "action", "baseline", "n_actions", "digest"), pl.Int64)
-    kinds |= {"task": pl.String, "reason": pl.String, "certified": pl.Int64}
-    frame = pl.DataFrame(ledger.rows(_ROWS), schema=kinds, orient="row")
-    frame = frame.with_columns(pl.col("certified").cast(pl.Boolean))
+    columns = _columns(ledger)
+    kinds: dict[str, Any] = dict.fromkeys(columns, pl.Float64)
+    kinds |= dict.fromkeys(_WHOLE, pl.Int64) | dict.fromkeys(_TEXT, pl.String)
+    kinds |= {"certified": pl.Boolean, "retracted": pl.Boolean}
+    frame = pl.DataFrame(columns, schema=kinds, nan_to_null=True).fill_nan(None)
     try:
         frame.write_parquet(path)
     except OSError as cause:
         raise DataFileError(f"{path} cannot be written ({cause}).") from None
     return len(frame)
+
+
+def _columns(ledger: Ledger) -> dict[str, list[Any]]:
+    labels, gone = ledger.tasks(), {r.id for r in ledger.retractions()}
+    rewards = {r.id: (r.value, r.time) for r in ledger.rewards()}
+    columns: dict[str, list[Any]] = {"task": [], **{name: [] for name in _FIELDS}}
+    columns |= {"reward": [], "reward_time": [], "retracted": []}
+    for record in ledger.decisions():
+        columns["task"].append(labels[record.task])
+        for name, field in _FIELDS.items():
+            columns[name].append(getattr(record, field))
+        value, when = rewards.get(record.id, (None, None))
+        columns["reward"].append(value)
+        columns["reward_time"].append(when)
+        columns["retracted"].append(record.id in gone)
+    return columns

@@ -5,6 +5,7 @@ It holds nothing that the ledger does not, and is rebuilt from it row by row in 
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,6 +118,7 @@ class Memory:
         shift: (T, d) sum of `x − x_b` over those.
         margin: (T,) smallest `lower_bound − floor` of a certified action other than the baseline.
         since: the decision from which a drifted task's rows count; `EVERY_TASK` for all.
+        retracted: decisions whose reward was taken back.
     """
 
     def __init__(self, dim: int) -> None:
@@ -125,6 +127,7 @@ class Memory:
         self.decisions, self.certified, self.moved = (Tally(dtype=np.int64) for _ in range(3))
         self.shift, self.margin = Tally(dim), Tally(fill=np.inf)
         self.since: dict[int, int] = {}
+        self.retracted: set[int] = set()
         self._offered_task: Int = np.zeros(SAMPLE, dtype=np.int64)
         self._offered: Float = np.zeros((SAMPLE, dim))
         self._sampled = 0
@@ -168,7 +171,7 @@ class Memory:
     def row_counts(self, n_tasks: int) -> Int:
         """Rewards of each task that the next fit will use, (T,)."""
         task, _, _, _, number = self.plays.pieces()
-        kept = _after([np.concatenate(task), np.concatenate(number)], self.since)
+        kept = _after([np.concatenate(task), np.concatenate(number)], self.since, self.retracted)
         return np.bincount(kept[0], minlength=n_tasks)
 
     def snapshot(self) -> Snapshot:
@@ -178,6 +181,7 @@ class Memory:
             self.plays.pieces(),
             self.labels.pieces(),
             dict(self.since),
+            frozenset(self.retracted),
             self._offered_task[:n].copy(),
             self._offered[:n].copy(),
         )
@@ -190,6 +194,7 @@ class Snapshot:
     plays: list[list[NDArray[Any]]]
     labels: list[list[NDArray[Any]]]
     since: dict[int, int]
+    retracted: frozenset[int]
     offered_task: Int
     offered: Float
 
@@ -209,16 +214,26 @@ class Snapshot:
         unknown, first = np.full(n, np.nan), np.zeros(n, dtype=np.int64)
         offered = span.reduce(self.offered)
         evidence.see(Requests(self.offered_task, offered[:, None, :], first, unknown))
-        task, X, y, _, _ = self._rows(self.plays)
+        task, X, y, _, _ = self._rows(self.plays, self.retracted)
         evidence.learn(Outcomes(task, span.reduce(X), y))
         return evidence
 
-    def _rows(self, pieces: list[list[NDArray[Any]]]) -> list[NDArray[Any]]:
-        return _after([np.concatenate(column) for column in pieces], self.since)
+    def _rows(
+        self, pieces: list[list[NDArray[Any]]], retracted: frozenset[int] = frozenset()
+    ) -> list[NDArray[Any]]:
+        return _after([np.concatenate(column) for column in pieces], self.since, retracted)
 
 
-def _after(columns: list[NDArray[Any]], since: dict[int, int]) -> list[NDArray[Any]]:
-    """Rows (task first, decision number last) without those of drifted tasks from before their change."""
+def _after(
+    columns: list[NDArray[Any]], since: dict[int, int], retracted: Set[int] = frozenset()
+) -> list[NDArray[Any]]:
+    """Rows (task first, decision number last) without those of drifted tasks from before their change.
+
+    Rows whose reward was taken back are left out too; logged rows have number 0, which no decision has.
+    """
+    if retracted:
+        kept = ~np.isin(columns[-1], np.fromiter(retracted, dtype=np.int64))
+        columns = [column[kept] for column in columns]
     if not since:
         return columns
     first = np.full(max(int(columns[0].max(initial=0)), *since) + 1, since.get(EVERY_TASK, 0))

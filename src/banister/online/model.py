@@ -16,6 +16,8 @@ from banister.safety import checks
 from banister.safety.certificate import Certificate
 from banister.safety.scales import Scales
 
+FORMAT = 1  # of the bytes; a model of another format is kept in the ledger and cannot be replayed
+
 _ARRAYS = ("theta", "z", "shut", "surprises")
 _NUMBERS = ("slack", "rank", "usual")
 
@@ -49,6 +51,11 @@ class Model:
         """Before the first fit."""
         return cls(0, Certificate.closed(0, dim), {}, Marks())
 
+    @classmethod
+    def shut(cls, version: int, dim: int) -> Model:
+        """In place of a model whose bytes this version cannot read: certifies nothing."""
+        return cls(version, Certificate.closed(0, dim), {}, Marks())
+
     def unknown_task(self) -> int:
         """Why a task that this model has never seen is not certified."""
         return NEW_TASK if self.version else checks.NO_DATA
@@ -79,7 +86,7 @@ class Model:
             marks, version = Marks(*map(int, meta["marks"])), int(meta["version"])
         except ModelFileError:
             raise
-        except (KeyError, TypeError, ValueError, IndexError) as reason:
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as reason:
             raise ModelFileError(f"{where} lacks or garbles {reason}; restore it from a copy.") from None
         warm = {name[5:]: value for name, value in arrays.items() if name.startswith("warm_")}
         return cls(version, certificate, warm, marks), meta
@@ -127,11 +134,12 @@ def _certificate(meta: dict[str, Any], arrays: Arrays, where: str) -> Certificat
         raise ModelFileError(f"{where} lacks the array 'theta' of tasks by features.")
     dim = theta.shape[1]
     theta = require(arrays, "theta", (T, dim), where)
-    shut = _codes(meta["reasons"], require(arrays, "shut", (T,), where))
+    shut = _codes(meta["reasons"], require(arrays, "shut", (T,), where, kind="i"))
     n_open = int((shut == checks.OPEN).sum())
     packed = require(arrays, "upper", (n_open, dim * (dim + 1) // 2), where)
     scales = Scales(require(arrays, "play", (max(T, 1),), where), **meta["scales"])
-    z, surprises = require(arrays, "z", (T,), where), require(arrays, "surprises", (2,), where)
+    z = require(arrays, "z", (T,), where, finite=False)
+    surprises = require(arrays, "surprises", (2,), where, kind="i")
     return Certificate(
         theta, _unfolded(packed, shut, dim), z, shut, scales, surprises=surprises, **meta["certificate"]
     )

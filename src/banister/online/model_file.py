@@ -1,12 +1,15 @@
-"""The model file: arrays in `.npz` and JSON metadata with a schema version. No pickle, written atomically."""
+"""The bytes of a model: arrays in `.npz` and JSON metadata with a schema version. No pickle, no compression.
+
+Bytes may come from anywhere, so nothing is believed: every array's kind and size is read from its header and
+compared with the bytes that are there before anything is allocated.
+"""
 
 from __future__ import annotations
 
 import io
 import json
-import os
+import math
 import zipfile
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,8 +19,15 @@ from banister.errors import ModelFileError
 
 SCHEMA = 1
 KIND = "banister.SafeBandit"
+_DTYPES = tuple(np.dtype(kind) for kind in ("<f8", "<i8", "|u1", "|b1"))
+_MEMBERS = 1000  # arrays; a model has some twenty
 
 Arrays = dict[str, NDArray[Any]]
+
+_DAMAGE = (
+    ValueError, KeyError, OSError, EOFError, RecursionError, RuntimeError, TypeError, IndexError, SyntaxError,
+    zipfile.BadZipFile, NotImplementedError, OverflowError,
+)  # fmt: skip
 
 
 def pack(meta: dict[str, Any], arrays: Arrays) -> bytes:
@@ -31,10 +41,9 @@ def pack(meta: dict[str, Any], arrays: Arrays) -> bytes:
 def unpack(data: bytes, where: str) -> tuple[dict[str, Any], Arrays]:
     """Metadata and arrays; an error says what is wrong. The zip's checksums find altered bytes."""
     try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        arrays = _arrays(data)
         meta = json.loads(arrays.pop("meta").tobytes().decode())
-    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile, NotImplementedError) as reason:
+    except _DAMAGE as reason:
         raise ModelFileError(
             f"{where} is not a whole model file ({reason}); restore it from a copy."
         ) from None
@@ -47,32 +56,42 @@ def unpack(data: bytes, where: str) -> tuple[dict[str, Any], Arrays]:
     return meta, arrays
 
 
-def require(arrays: Arrays, name: str, shape: tuple[int, ...], where: str) -> NDArray[Any]:
-    """An array by name, of the shape expected."""
+def _arrays(data: bytes) -> Arrays:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = archive.infolist()
+        if len(members) > _MEMBERS or sum(m.file_size for m in members) > len(data):
+            raise ValueError("it claims to hold more than it has bytes for")
+        if any(m.compress_type != zipfile.ZIP_STORED for m in members):
+            raise ValueError("it is compressed, which no model is")
+        return {m.filename.removesuffix(".npy"): _array(archive.read(m)) for m in members}
+
+
+def _array(data: bytes) -> NDArray[Any]:
+    """An array whose header agrees with the bytes behind it."""
+    stream = io.BytesIO(data)
+    version = np.lib.format.read_magic(stream)
+    if version != (1, 0):
+        raise ValueError(f"an array has format {version}")
+    shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+    if dtype not in _DTYPES:
+        raise ValueError(f"an array holds {dtype}")
+    if any(n < 0 for n in shape) or math.prod(shape) * dtype.itemsize != len(data) - stream.tell():
+        raise ValueError(f"an array of shape {shape} does not fit its bytes")
+    flat = np.frombuffer(data, dtype=dtype, offset=stream.tell())
+    return flat.reshape(shape, order="F" if fortran else "C").copy()
+
+
+def require(
+    arrays: Arrays, name: str, shape: tuple[int, ...], where: str, *, kind: str = "f", finite: bool = True
+) -> NDArray[Any]:
+    """An array by name, of the shape and kind expected ("f" floats, "i" whole numbers)."""
     if name not in arrays:
         raise ModelFileError(f"{where} lacks the array {name!r}; restore it from a copy.")
-    if arrays[name].shape != shape:
-        raise ModelFileError(f"{where}: array {name!r} has shape {arrays[name].shape}, not {shape}.")
-    return arrays[name]
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Either the old file or the new one is there, whatever happens."""
-    beside = path.with_name(path.name + ".tmp")
-    with open(beside, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(beside, path)
-    _sync_directory(path.parent)
-
-
-def _sync_directory(path: Path) -> None:
-    """A rename is durable once its directory is."""
-    if os.name == "nt":  # directories cannot be opened there
-        return
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    array = arrays[name]
+    if array.shape != shape:
+        raise ModelFileError(f"{where}: array {name!r} has shape {array.shape}, not {shape}.")
+    if array.dtype.kind != kind:
+        raise ModelFileError(f"{where}: array {name!r} holds {array.dtype}, which it cannot.")
+    if kind == "f" and (np.isnan(array).any() or (finite and not np.isfinite(array).all())):
+        raise ModelFileError(f"{where}: array {name!r} holds NaN or infinity; restore it from a copy.")
+    return array

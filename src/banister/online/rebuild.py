@@ -2,120 +2,108 @@
 
 from __future__ import annotations
 
-from itertools import count
-from typing import Any
+import struct
+from collections.abc import Iterator
 
 import numpy as np
 
 from banister.data import Float
 from banister.errors import DataFileError
-from banister.online.memory import Memory
+from banister.online.chain import broken
+from banister.online.record import AlarmRecord, DecisionRecord, LogRecord
 from banister.online.store import Store
 
-_DECISIONS = """
-SELECT id, task, action, baseline, certified, bound, floor, low, high, std, baseline_features, features,
-       offered
-FROM decisions ORDER BY id
-"""
-_REWARDS = """
-SELECT r.seq, r.id, r.value, d.task, COALESCE(d.features, d.baseline_features)
-FROM rewards r JOIN decisions d ON d.id = r.id ORDER BY r.seq
-"""
+_GARBLED = (ValueError, TypeError, IndexError, OverflowError, struct.error)
 
 
-def rebuild(store: Store) -> None:
-    """Fill a fresh store's memory and counters."""
-    for code, label in store.ledger.rows("SELECT code, label FROM tasks ORDER BY code"):
-        if code != len(store.labels):
-            raise DataFileError(
-                f"{store.ledger.where} lacks task number {len(store.labels)}; restore a copy."
-            )
-        store.tasks[label] = code
-        store.labels.append(label)
-    dim = _dim(store)
-    if dim is not None:
-        store.open_memory(dim)
-        _logs(store, dim)
-        _decisions(store)
-        _rewards(store, dim)
+def rebuild(store: Store, *, strict: bool = True) -> None:
+    """Fill a fresh store's memory and counters.
+
+    With `strict` the chain must hold first: a store that was altered is not served from. Without, what can be
+    read is read, so that an audit can say what is wrong.
+    """
+    try:
+        problem = broken(store.ledger) if strict else None
+        if problem is not None:
+            raise DataFileError(f"{store.ledger.where} was altered: {problem} Restore it from a copy.")
+        _rebuild(store)
+    except _GARBLED as reason:
+        if isinstance(reason, DataFileError):
+            raise
+        raise DataFileError(
+            f"{store.ledger.where} holds rows that cannot be read ({reason}); restore it from a copy."
+        ) from None
 
 
-def _dim(store: Store) -> int | None:
-    first = store.ledger.rows("SELECT LENGTH(baseline_features) FROM decisions LIMIT 1")
-    if first:
-        return int(first[0][0]) // 8
-    log = store.ledger.rows("SELECT LENGTH(features) / LENGTH(reward) FROM logs LIMIT 1")
-    return int(log[0][0]) if log else None
+def _rebuild(store: Store) -> None:
+    for code, label in enumerate(store.ledger.tasks()):
+        store.know_task(label, code)
+    dim = store.ledger.dim()
+    if dim is None:
+        return
+    if not dim > 0:
+        raise DataFileError(f"{store.ledger.where} has rows without features; restore it from a copy.")
+    memory = store.open_memory(dim)
+    _logs(store, dim)
+    _decisions(store, dim)
+    _rewards(store, dim)
+    memory.retracted.update(r.id for r in store.ledger.retractions())
 
 
 def _logs(store: Store, dim: int) -> None:
-    """All blocks at once, as they were handed in: the sample of offered actions is taken over all rows."""
-    batches = store.ledger.rows(
-        "SELECT task, features, reward, baseline, baseline_reward, time FROM logs ORDER BY seq"
-    )
-    for batch in _by_call(batches):
-        task, X, y, usual, known = (b"".join(column) for column in zip(*batch, strict=True))
-        codes, rewards, rewarded = np.frombuffer(task, dtype=np.int64), np.frombuffer(y), np.frombuffer(known)
-        store.remember_logs(codes, _matrix(X, dim), rewards, _matrix(usual, dim), rewarded)
+    """All blocks of a call at once: the sample of offered actions is taken over all of its rows."""
+    for call in _by_call(store.ledger.logs()):
+        task = np.frombuffer(b"".join(b.task for b in call), dtype=np.int64)
+        if ((task < 0) | (task >= len(store.labels))).any():
+            raise DataFileError(f"{store.ledger.where} has logged rows of tasks that it does not name.")
+        X, usual = (_joined(call, name).reshape(-1, dim) for name in ("features", "baseline"))
+        y, known = (_joined(call, name) for name in ("reward", "baseline_reward"))
+        store.remember_logs(task, X, y, usual, known)
 
 
-def _by_call(rows: list[tuple[Any, ...]]) -> list[list[tuple[Any, ...]]]:
-    """Rows of one call carry one time."""
-    calls: dict[float, list[tuple[Any, ...]]] = {}
-    for *columns, when in rows:
-        calls.setdefault(when, []).append(tuple(columns))
-    return list(calls.values())
+def _by_call(blocks: list[LogRecord]) -> Iterator[list[LogRecord]]:
+    calls: dict[bytes, list[LogRecord]] = {}
+    for block in blocks:
+        calls.setdefault(block.call, []).append(block)
+    return iter(calls.values())
 
 
-def _matrix(data: bytes, dim: int) -> Float:
-    return np.frombuffer(data).reshape(-1, dim)
+def _joined(call: list[LogRecord], name: str) -> Float:
+    return np.frombuffer(b"".join(getattr(block, name) for block in call))
 
 
-def _decisions(store: Store) -> None:
-    memory = store.memory
-    assert memory is not None
-    drifts = store.ledger.rows("SELECT after, task, since FROM drifts ORDER BY seq DESC")
-    for block in store.ledger.stream(_DECISIONS):
-        for row in block:
-            _drifts_before(store, drifts, row[0])
-            _decision(store, memory, row)
-    _drifts_before(store, drifts, store.decisions + 1)
+def _decisions(store: Store, dim: int) -> None:
+    alarms = store.ledger.alarms()[::-1]
+    for record in store.ledger.decisions():
+        _alarms_before(store, alarms, record.id)
+        _check(store, record, dim)
+        store.remember(record)
+    _alarms_before(store, alarms, store.decisions + 1)
 
 
-def _decision(store: Store, memory: Memory, row: tuple[Any, ...]) -> None:
-    number, task, action, index, certified, bound, floor, low, high, std, base, played, offered = row
-    baseline = np.frombuffer(base)
-    if low is not None and low == high:
-        memory.labels.add(task, baseline, high, std, number)
-    if offered is not None:
-        memory.offer(task, np.frombuffer(offered))
-    step = np.frombuffer(played) - baseline if certified and action != index else None
-    margin = bound - floor if step is not None else np.nan
-    memory.tally(task, bool(certified), margin, step)
-    store.decisions = number
-    store.mixtures += action < 0
+def _check(store: Store, record: DecisionRecord, dim: int) -> None:
+    """Sizes that memory is about to trust."""
+    vectors = [v for v in (record.baseline_features, record.features, record.offered) if v is not None]
+    if not 0 <= record.task < len(store.labels) or any(len(v) != 8 * dim for v in vectors):
+        raise DataFileError(
+            f"{store.ledger.where}: decision {record.id} names task {record.task} or features that are not "
+            "there; restore it from a copy."
+        )
 
 
 def _rewards(store: Store, dim: int) -> None:
     memory = store.memory
     assert memory is not None
-    expected = count(1)
-    for block in store.ledger.stream(_REWARDS):
-        seq, number, value, task, features = zip(*block, strict=True)
-        if any(s != next(expected) for s in seq):
-            raise DataFileError(f"{store.ledger.where} has a gap in its rewards; restore it from a copy.")
-        memory.plays.extend(
-            np.array(task),
-            _matrix(b"".join(features), dim),
-            np.array(value),
-            np.zeros(len(seq)),
-            np.array(number),
-        )
-        store.rewards += len(seq)
+    for block in store.ledger.rewarded(dim):
+        n = len(block.number)
+        memory.plays.extend(block.task, block.features, block.value, np.zeros(n), block.number)
+        store.rewards += n
 
 
-def _drifts_before(store: Store, drifts: list[tuple[Any, ...]], number: int) -> None:
-    """Drifts that were noted before a decision; the list is used up from its end."""
-    while drifts and drifts[-1][0] < number:
-        _, task, since = drifts.pop()
-        store.count_drift(task, since)
+def _alarms_before(store: Store, alarms: list[AlarmRecord], number: int) -> None:
+    """Alarms that rang before a decision; the list is used up from its end."""
+    while alarms and alarms[-1].after < number:
+        alarm = alarms.pop()
+        if not -1 <= alarm.task < len(store.labels):
+            raise DataFileError(f"{store.ledger.where} has an alarm of a task that it does not name.")
+        store.count_alarm(alarm)

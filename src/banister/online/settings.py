@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from banister.safety.exploration import ConservativeMixture
 
 REFITS = ("background", "inline", "manual")
 DURABILITY = ("normal", "full")
+SETTINGS = 2  # the version written; 1, the first release's, said nothing of itself
 _FREE = ("refits", "growth", "durability", "expire_after", "keep_actions", "keep_models")
 
 
@@ -77,21 +78,42 @@ class Settings:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
-        return asdict(self)
+        return {"version": SETTINGS, **asdict(self)}
 
     @classmethod
     def from_dict(cls, values: Any, where: str) -> Settings:
-        """Settings that were written by `to_dict`."""
-        names = {f.name for f in fields(cls)}
-        if not isinstance(values, dict) or set(values) != names:
-            raise ModelFileError(
-                f"{where} has settings that this version cannot read; it expects {sorted(names)}."
-            )
-        return cls(**values)
+        """Settings that were written by `to_dict`, now or by an older version.
 
-    def with_seed(self, seed: int) -> Settings:
-        """The same with another seed."""
-        return replace(self, seed=seed)
+        A field that is younger than the store takes its default, so a new field must have one.
+        """
+        if not isinstance(values, dict):
+            raise ModelFileError(f"{where} has settings that are no mapping; restore it from a copy.")
+        version, own = values.get("version", 1), {k: v for k, v in values.items() if k != "version"}
+        if not isinstance(version, int) or version > SETTINGS:
+            raise ModelFileError(
+                f"{where} has settings of version {version!r}, this version of banister reads up to "
+                f"{SETTINGS}; install a later one: pip install -U banister."
+            )
+        needed = {f.name for f in fields(cls) if f.default is MISSING}
+        known = {f.name for f in fields(cls)}
+        if not needed <= set(own) <= known:
+            raise ModelFileError(
+                f"{where} has settings that this version cannot read: {sorted(needed ^ set(own))}; restore "
+                "it from a copy."
+            )
+        return cls._checked(own, where)
+
+    @classmethod
+    def _checked(cls, values: dict[str, Any], where: str) -> Settings:
+        try:
+            return cls(**values)
+        except SettingError as reason:
+            raise ModelFileError(f"{where} has settings that cannot be: {reason}") from None
+
+    def over(self, stored: Settings, where: str) -> Settings:
+        """These settings for a store that has some: what may change does, the seed stays."""
+        self.check_same(stored, where)
+        return replace(self, seed=stored.seed)
 
     def check_same(self, stored: Settings, where: str) -> None:
         """What decides what may be played cannot change under a ledger's feet."""

@@ -54,6 +54,7 @@ class Status:
         model_version: that serves; `rank` is its number of shared directions, 0 if none was found.
         decisions, rewards: counts; `pending` decisions still wait, `expired` ones waited too long.
         duplicates, late: rewards that were refused.
+        retracted: accepted rewards that were taken back.
         drifts: alarms so far.
         tasks: one entry a task, in order of appearance.
     """
@@ -66,6 +67,7 @@ class Status:
     expired: int
     duplicates: int
     late: int
+    retracted: int
     drifts: int
     tasks: list[TaskStatus]
 
@@ -100,12 +102,13 @@ def _uplift(t: TaskStatus) -> str:
 def status_of(engine: Engine) -> Status:
     """The status now."""
     store, model = engine.store, engine.model
-    refused = dict(store.ledger.rows("SELECT why, COUNT(*) FROM refused GROUP BY why"))
+    refused = store.ledger.refusals()
+    retracted = store.memory.retracted if store.memory is not None else set()
     waiting, expired = store.decisions - store.rewards, _expired(engine)
     tasks = [] if store.memory is None else _tasks(store.memory, model, store.labels)
     return Status(
         model.version, model.certificate.rank, store.decisions, store.rewards, waiting - expired, expired,
-        refused.get("duplicate", 0), refused.get("expired", 0), store.drifts, tasks,
+        refused.get("duplicate", 0), refused.get("expired", 0), len(retracted), store.drifts, tasks,
     )  # fmt: skip
 
 
@@ -113,11 +116,7 @@ def _expired(engine: Engine) -> int:
     limit = engine.settings.expire_after
     if limit is None:
         return 0
-    rows = engine.store.ledger.rows(
-        "SELECT COUNT(*) FROM decisions WHERE time < ? AND id NOT IN (SELECT id FROM rewards)",
-        time.time() - limit,
-    )
-    return int(rows[0][0])
+    return engine.store.ledger.unrewarded_before(time.time() - limit)
 
 
 def _tasks(memory: Memory, model: Model, labels: list[str]) -> list[TaskStatus]:

@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-import time
-from pathlib import Path
-from typing import Any, NamedTuple
-
 import numpy as np
 
 from banister.data import Float, Int
-from banister.online.decision import Decision
-from banister.online.door import Request
-from banister.online.drift import Alarm
-from banister.online.ledger import Ledger
+from banister.online.ledger import Ledger, Played
 from banister.online.memory import SAMPLE, Memory
 from banister.online.model import Marks
+from banister.online.record import AlarmRecord, DecisionRecord, LogRecord, digest_of
 
 _BLOCK = 4096
-
-
-class Played(NamedTuple):
-    """What a reward needs to know of its decision."""
-
-    task: int
-    features: Float
-    time: float
-    reward: float | None
 
 
 class Store:
     """Everything that was decided and learned. Not thread-safe: its owner holds a lock."""
 
-    def __init__(self, path: Path | None, *, durability: str) -> None:
-        self.ledger = Ledger(path, durability=durability)
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
         self.tasks: dict[str, int] = {}
         self.labels: list[str] = []
         self.memory: Memory | None = None
@@ -54,10 +39,13 @@ class Store:
             self.memory = Memory(dim)
         return self.memory
 
-    def add_task(self, label: str) -> int:
-        """A new task's code; written at once, or with the open transaction."""
-        code = len(self.labels)
-        self.ledger.write("INSERT INTO tasks VALUES (?, ?)", code, label)
+    def code_of(self, label: str) -> int:
+        """A task's code; a new task is written with the open transaction."""
+        code = self.tasks.get(label)
+        return self.know_task(label, self.ledger.add_task(label)) if code is None else code
+
+    def know_task(self, label: str, code: int) -> int:
+        """Memory follows the ledger: one task more."""
         self.tasks[label] = code
         self.labels.append(label)
         return code
@@ -68,42 +56,19 @@ class Store:
             del self.tasks[label]
         del self.labels[n:]
 
-    def row(
-        self, d: Decision, task: int, request: Request, digest: int, now: float, keep: bool
-    ) -> tuple[Any, ...]:
-        """A decision's row in the ledger. SQLite keeps NaN as NULL."""
-        actions, number = request.actions, d.id
-        offered = actions[number % len(actions)].tobytes() if Memory.samples(number) else None
-        played = None if d.action == request.baseline else d.features.tobytes()
-        return (
-            number, now, task, d.model_version, d.action, request.baseline,
-            d.certified, d.reason, d.lower_bound, d.floor,
-            request.low, request.high, request.std, len(actions), digest, actions[request.baseline].tobytes(),
-            played, offered, actions.tobytes() if keep else None,
-        )  # fmt: skip
-
-    def remember(self, d: Decision, task: int, request: Request) -> None:
-        """Memory follows the ledger."""
-        memory = self.memory
+    def remember(self, record: DecisionRecord) -> None:
+        """Memory follows the ledger: one decision more, made now or read back."""
+        memory, task = self.memory, record.task
         assert memory is not None
-        actions, number = request.actions, d.id
-        baseline = actions[request.baseline]
-        if request.low == request.high:
-            memory.labels.add(task, baseline, request.high, request.std, number)
-        if Memory.samples(number):
-            memory.offer(task, actions[number % len(actions)])
-        step = d.features - baseline if d.certified and d.action != request.baseline else None
-        memory.tally(task, d.certified, d.lower_bound - d.floor, step)
-        self.decisions = number
-        self.mixtures += d.action < 0
-
-    def find(self, number: int) -> Played | None:
-        """A decision by its id."""
-        found = self.ledger.find(number)
-        if found is None:
-            return None
-        task, baseline, played, when, reward = found
-        return Played(task, np.frombuffer(baseline if played is None else played), when, reward)
+        baseline = record.baseline_vector
+        if record.low == record.high:
+            memory.labels.add(task, baseline, record.high, record.std, record.id)
+        if record.offered is not None:
+            memory.offer(task, np.frombuffer(record.offered))
+        step = record.played - baseline if record.moved else None
+        memory.tally(task, record.certified, record.bound - record.floor, step)
+        self.decisions = record.id
+        self.mixtures += record.action < 0
 
     def learn(self, number: int, played: Played, value: float) -> None:
         """Memory follows the ledger: one reward more."""
@@ -111,30 +76,24 @@ class Store:
         self.memory.plays.add(played.task, played.features, value, 0.0, number)
         self.rewards += 1
 
-    def add_alarm(self, alarm: Alarm, version: int) -> None:
-        """Write down a drift, and from where rows count."""
-        self.ledger.write(
-            "INSERT INTO drifts VALUES (?, ?, ?, ?, ?, ?, ?)",
-            self.drifts + 1, time.time(), alarm.task, version, alarm.since, self.decisions, alarm.excess,
-        )  # fmt: skip
-        self.count_drift(alarm.task, alarm.since)
-
-    def count_drift(self, task: int, since: int) -> None:
+    def count_alarm(self, alarm: AlarmRecord) -> None:
         """Memory follows the ledger: rows of a task (or of all) count from a decision on."""
         assert self.memory is not None
         self.drifts += 1
-        self.memory.start_anew(task, since)
+        self.memory.start_anew(alarm.task, alarm.since)
 
-    def add_logs(self, task: Int, X: Float, y: Float, baseline: Float, baseline_reward: Float) -> None:
-        """Rows of the policy in place, written in blocks that carry one time, within the open transaction."""
-        now, columns = time.time(), (task, X, y, baseline, baseline_reward)
+    def add_logs(
+        self, now: float, task: Int, X: Float, y: Float, baseline: Float, baseline_reward: Float
+    ) -> bool:
+        """Rows of the policy in place, in blocks, within the open transaction; False if they were there."""
+        columns = [np.ascontiguousarray(a) for a in (task, X, y, baseline, baseline_reward)]
+        call = digest_of(b"".join(a.tobytes() for a in columns))
+        if any(block.call == call for block in self.ledger.logs()):
+            return False
         for start in range(0, len(y), _BLOCK):
-            block = slice(start, start + _BLOCK)
-            self.ledger.write(
-                "INSERT INTO logs (time, task, features, reward, baseline, baseline_reward) "
-                "VALUES (?, ?, ?, ?, ?, ?)",
-                now, *(np.ascontiguousarray(a[block]).tobytes() for a in columns),
-            )  # fmt: skip
+            blobs = [a[start : start + _BLOCK].tobytes() for a in columns]
+            self.ledger.add_log(LogRecord._make((self.ledger.head.logs + 1, now, *blobs, call)))
+        return True
 
     def remember_logs(self, task: Int, X: Float, y: Float, baseline: Float, baseline_reward: Float) -> None:
         """Memory follows the ledger: logged rows, a sample of them as offered, known baseline rewards."""

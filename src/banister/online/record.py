@@ -1,0 +1,239 @@
+"""What the ledger keeps: one record a happening, and the hash that chains each to all before it.
+
+A record is built once. The same object is judged, hashed, written, remembered, replayed and exported. Arrays
+are kept as the bytes of float64, so that what is hashed is what is written.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from banister.data import Float
+
+HASH_BYTES = 32  # 256 bits: nobody finds two histories with one head
+
+
+def _hashed(head: bytes, kind: bytes, numbers: bytes, *parts: bytes | None) -> bytes:
+    """The next head: everything before, the kind, and the fields with their lengths, so none can move."""
+    lengths = struct.pack(f"<{len(parts)}q", *[-1 if p is None else len(p) for p in parts])
+    whole = b"".join((head, kind, numbers, lengths, *[p for p in parts if p]))
+    return blake2b(whole, digest_size=HASH_BYTES).digest()
+
+
+def _plain(value: float) -> float:
+    """One NaN and one zero: databases keep NaN as NULL and may drop the sign of zero."""
+    return value + 0.0 if value == value else math.nan
+
+
+def _text(value: str | None) -> bytes | None:
+    return None if value is None else value.encode("utf-8", "surrogatepass")
+
+
+class TaskRecord(NamedTuple):
+    """A task that was seen for the first time, and the code it goes by."""
+
+    code: int
+    label: str
+
+    def hashed(self, head: bytes) -> bytes:
+        """The chain's head after this record."""
+        return _hashed(head, b"task", struct.pack("<q", self.code), _text(self.label))
+
+
+_DECISION = struct.Struct("<qdqqqqqddddddqq")
+
+
+class DecisionRecord(NamedTuple):
+    """A decision: the request, what was played, and why it was allowed.
+
+    Attributes:
+        id: given by the ledger, counting from 1.
+        time: seconds since 1970.
+        task: its code.
+        version: of the model that decided.
+        action, baseline: indices; −1 for a mixture.
+        certified, reason, bound, floor: the judgement; NaN where there is none.
+        low, high, std: the baseline reward as it was given; NaN where unknown.
+        probability: with which `action` was played; 1 for a decision without chance.
+        probabilities: of all offered actions, float64; None without chance.
+        promise: which promise the decision was made under; None for a certificate's own.
+        limited_by: what kept the probability from being larger; None if nothing did.
+        n_actions, digest: how many were offered, and a fingerprint of them.
+        baseline_features: float64 of the baseline's action.
+        features: of what was played; None for the baseline's.
+        offered: one offered action, of decisions that give one to the sample.
+        actions: all of them, where whole sets are kept.
+        key: the caller's name for the call, by which a repetition is known.
+    """
+
+    id: int
+    time: float
+    task: int
+    version: int
+    action: int
+    baseline: int
+    certified: bool
+    reason: str
+    bound: float
+    floor: float
+    low: float
+    high: float
+    std: float
+    probability: float
+    probabilities: bytes | None
+    promise: str | None
+    limited_by: str | None
+    n_actions: int
+    digest: int
+    baseline_features: bytes
+    features: bytes | None
+    offered: bytes | None
+    actions: bytes | None
+    key: str | None
+
+    @property
+    def baseline_vector(self) -> Float:
+        """(d,) the baseline's features."""
+        return np.frombuffer(self.baseline_features)
+
+    @property
+    def played(self) -> Float:
+        """(d,) features of what was played."""
+        return np.frombuffer(self.baseline_features if self.features is None else self.features)
+
+    @property
+    def moved(self) -> bool:
+        """Whether a certificate let it leave the baseline."""
+        return self.certified and self.action != self.baseline
+
+    def hashed(self, head: bytes) -> bytes:
+        """The chain's head after this record."""
+        numbers = _DECISION.pack(
+            self.id, self.time, self.task, self.version, self.action, self.baseline, self.certified,
+            _plain(self.bound), _plain(self.floor), _plain(self.low), _plain(self.high), self.std + 0.0,
+            self.probability, self.n_actions, self.digest,
+        )  # fmt: skip
+        return _hashed(
+            head, b"decision", numbers, _text(self.reason), self.probabilities, _text(self.promise),
+            _text(self.limited_by), self.baseline_features, self.features, self.offered, self.actions,
+            _text(self.key),
+        )  # fmt: skip
+
+
+_REWARD = struct.Struct("<qdd")
+
+
+class RewardRecord(NamedTuple):
+    """An accepted reward of a decision."""
+
+    id: int
+    time: float
+    value: float
+    key: str | None
+
+    def hashed(self, head: bytes) -> bytes:
+        """The chain's head after this record."""
+        return _hashed(head, b"reward", _REWARD.pack(self.id, self.time, self.value + 0.0), _text(self.key))
+
+
+class RefusalRecord(NamedTuple):
+    """A reward that was refused, and why: "duplicate", "expired" or "retracted"."""
+
+    decision: int
+    time: float
+    value: float
+    why: str
+
+    def hashed(self, head: bytes) -> bytes:
+        """The chain's head after this record."""
+        numbers = _REWARD.pack(self.decision, self.time, self.value + 0.0)
+        return _hashed(head, b"refusal", numbers, _text(self.why))
+
+
+class RetractionRecord(NamedTuple):
+    """A reward that was taken back: it stays in the ledger and is left out of later fits."""
+
+    id: int
+    time: float
+    why: str
+
+    def hashed(self, head: bytes) -> bytes:
+        """The chain's head after this record."""
+        return _hashed(head, b"retraction", struct.pack("<qd", self.id, self.time), _text(self.why))
+
+
+class AlarmRecord(NamedTuple):
+    """A drift: whose, under which model, from which decision rows count, after which decision it rang."""
+
+    seq: int
+    time: float
+    task: int
+    version: int
+    since: int
+    after: int
+    statistic: float
+
+    def hashed(self, head: bytes) -> bytes:
+        """The chain's head after this record."""
+        return _hashed(head, b"alarm", struct.pack("<qdqqqqd", *self[:6], self.statistic + 0.0))
+
+
+class LogRecord(NamedTuple):
+    """A block of rows of the policy in place; `call` is a fingerprint of the whole log it came with."""
+
+    seq: int
+    time: float
+    task: bytes
+    features: bytes
+    reward: bytes
+    baseline: bytes
+    baseline_reward: bytes
+    call: bytes
+
+    def hashed(self, head: bytes) -> bytes:
+        """The chain's head after this record."""
+        return _hashed(head, b"log", struct.pack("<qd", self.seq, self.time), *self[2:])
+
+
+class ModelRecord(NamedTuple):
+    """A model version: how its bytes are to be read, their number and hash, and what the ledger held then.
+
+    Attributes:
+        version: counts from 1.
+        time: when it began to serve.
+        format: of its bytes; another number than this version's own means that they cannot be read here.
+        size: of its bytes.
+        digest: their hash; None for a model whose bytes were dropped before digests were kept.
+        decisions, rewards, drifts: how many the ledger held.
+    """
+
+    version: int
+    time: float
+    format: int
+    size: int
+    digest: bytes | None
+    decisions: int
+    rewards: int
+    drifts: int
+
+    def hashed(self, head: bytes) -> bytes:
+        """The chain's head after this record."""
+        numbers = struct.pack("<qdqqqqq", *self[:4], *self[5:])
+        return _hashed(head, b"model", numbers, self.digest)
+
+
+def digest_of(data: bytes) -> bytes:
+    """The hash of a model's bytes, or of a log."""
+    return blake2b(data, digest_size=HASH_BYTES).digest()
+
+
+Record = (
+    TaskRecord | DecisionRecord | RewardRecord | RefusalRecord | RetractionRecord | AlarmRecord | LogRecord
+    | ModelRecord
+)  # fmt: skip
+Entry = tuple[int, bytes, Any]  # position in the chain, head after it, record

@@ -1,0 +1,1 @@
+"""The ledger in SQLite: the embedded default, and the only place where SQL stands."""

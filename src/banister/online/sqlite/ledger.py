@@ -1,0 +1,403 @@
+"""`SqliteLedger`: the ledger in one SQLite file, in write-ahead mode; without a path, in memory.
+
+One process writes, and holds the guard's lock. Readers open snapshots of their own and disturb nobody.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from banister.errors import DataFileError, InputError, ModelFileError
+from banister.online.guard import Guard
+from banister.online.head import Head
+from banister.online.ledger import Played, Rewarded
+from banister.online.record import (
+    AlarmRecord,
+    DecisionRecord,
+    Entry,
+    LogRecord,
+    ModelRecord,
+    Record,
+    RefusalRecord,
+    RetractionRecord,
+    RewardRecord,
+    TaskRecord,
+)
+from banister.online.sqlite import opening, statements
+from banister.online.sqlite.migrate import migrate
+from banister.online.sqlite.schema import SCHEMA
+
+_SYNCHRONOUS = {"normal": "NORMAL", "full": "FULL"}
+_LOG_PAGES = 4000  # pages (16 MB) of write-ahead log before it is folded in, which costs two syncs
+_COMPANIONS = ("", "-wal", "-shm")
+
+
+class SqliteLedger:
+    """Tables in a file of their own; see `Ledger` for what each operation does."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.where = str(path) if path else "the ledger in memory"
+        self._guard = Guard(path) if path else None
+        self._open = False
+        fresh = path is None or not path.exists()
+        try:
+            self._db = self._opened(fresh)
+        except BaseException:
+            self._clean_up(fresh)
+            raise
+
+    def _opened(self, fresh: bool) -> sqlite3.Connection:
+        with self._readable():
+            if fresh and self.path is not None:
+                _make(self.path)
+            db = opening.connect(self.path)
+        try:
+            with self._readable():
+                _prepare(db, self.where, fresh)
+                self._writer = statements.Writer(db)
+            if self._guard is not None:
+                self._guard.watch()
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _clean_up(self, fresh: bool) -> None:
+        """A store that could not be made leaves nothing behind."""
+        if fresh and self.path is not None:
+            for end in _COMPANIONS:
+                Path(f"{self.path}{end}").unlink(missing_ok=True)
+        if self._guard is not None:
+            self._guard.release()
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as reason:
+            raise opening.unusable(self.where, reason) from None
+        except OverflowError as reason:
+            raise DataFileError(f"{self.where} cannot hold this ({reason}).") from None
+
+    @property
+    def head(self) -> Head:
+        return self._writer.head
+
+    def check(self) -> None:
+        if self._guard is not None:
+            self._guard.check()
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether one is open."""
+        return self._open
+
+    def set_durability(self, durability: str) -> None:
+        # "FULL" syncs the file at every commit, "NORMAL" when the write-ahead log is folded in.
+        self._db.execute(f"PRAGMA synchronous={_SYNCHRONOUS[durability]}")
+
+    def transaction(self) -> _Transaction:
+        return _Transaction(self)
+
+    def begin(self) -> None:
+        """The first half of a transaction."""
+        self.check()
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as reason:
+            raise opening.unusable(self.where, reason) from None
+        self._open = True
+
+    def commit(self) -> None:
+        """The second half, if all went well."""
+        try:
+            self._writer.write_head()
+            self._db.execute("COMMIT")
+        except sqlite3.Error as reason:
+            self.roll_back()
+            raise opening.unusable(self.where, reason) from None
+        self._open = False
+        self._writer.committed()
+
+    def roll_back(self) -> None:
+        """The second half, if not."""
+        self._open = False
+        self._writer.fall_back()
+        with suppress(sqlite3.Error):
+            self._db.execute("ROLLBACK")
+
+    def next_id(self) -> int:
+        return self.head.decisions + 1
+
+    def _add(self, record: Record) -> None:
+        assert self._open, "records are added within a transaction"
+        self._writer.add(record)
+
+    def add_task(self, label: str) -> int:
+        code = self.head.tasks
+        self._add(TaskRecord(code, label))
+        return code
+
+    def add_decision(self, record: DecisionRecord) -> None:
+        self._add(record)
+
+    def add_decisions(self, records: Iterable[DecisionRecord]) -> None:
+        for record in records:
+            self._add(record)
+
+    def add_reward(self, record: RewardRecord) -> None:
+        self._add(record)
+
+    def add_refusal(self, record: RefusalRecord) -> None:
+        self._add(record)
+
+    def add_retraction(self, record: RetractionRecord) -> None:
+        self._add(record)
+
+    def add_alarm(self, record: AlarmRecord) -> None:
+        self._add(record)
+
+    def add_log(self, record: LogRecord) -> None:
+        self._add(record)
+
+    def add_model(self, record: ModelRecord) -> None:
+        self._add(record)
+
+    def add_part(self, version: int, part: int, data: bytes) -> None:
+        with self.transaction():
+            self._db.execute("INSERT OR REPLACE INTO model_parts VALUES (?, ?, ?)", (version, part, data))
+
+    def forget_model(self, version: int) -> None:
+        with self.transaction():
+            self._db.execute("DELETE FROM model_parts WHERE version = ?", (version,))
+
+    def keep(self, key: str, value: str) -> None:
+        with self.transaction():
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+    def kept(self, key: str) -> str | None:
+        rows = self._rows("SELECT value FROM meta WHERE key = ?", key)
+        return str(rows[0][0]) if rows else None
+
+    def _rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        with self._readable():
+            return self._db.execute(statement, values).fetchall()
+
+    def find(self, number: int) -> Played | None:
+        if not 0 < number < 1 << 62:
+            return None
+        try:
+            found = self._db.execute(statements.FIND, (number,)).fetchone()
+        except sqlite3.Error as reason:
+            raise opening.unusable(self.where, reason) from None
+        if found is None:
+            return None
+        task, features, when, reward, key, retracted = found
+        return Played(task, np.frombuffer(features), when, reward, key, retracted is not None)
+
+    def find_key(self, key: str) -> DecisionRecord | None:
+        found = list(self._read(DecisionRecord, "WHERE key = ?", key))
+        return found[0] if found else None
+
+    def tasks(self) -> list[str]:
+        tasks = list(self._read(TaskRecord))
+        for expected, task in enumerate(tasks):
+            if task.code != expected:
+                raise DataFileError(f"{self.where} lacks task number {expected}; restore a copy.")
+        return [task.label for task in tasks]
+
+    def dim(self) -> int | None:
+        first = self._rows("SELECT LENGTH(baseline_features) FROM decisions LIMIT 1")
+        if first:
+            return int(first[0][0]) // 8
+        log = self._rows("SELECT LENGTH(features) / LENGTH(reward) FROM logs WHERE LENGTH(reward) LIMIT 1")
+        return int(log[0][0]) if log else None
+
+    def _read(self, kind: type[Any], more: str = "", *values: Any) -> Iterator[Any]:
+        with self._readable():
+            yield from statements.read(self._db, kind, more, *values)
+
+    def decisions(self, version: int | None = None) -> Iterator[DecisionRecord]:
+        if version is None:
+            return self._read(DecisionRecord)
+        return self._read(DecisionRecord, "WHERE version = ? ORDER BY id", version)
+
+    def rewarded(self, dim: int) -> Iterator[Rewarded]:
+        with self._readable():
+            cursor = self._db.execute(statements.REWARDED)
+            while block := cursor.fetchmany(statements.BLOCK):
+                number, value, task, features = zip(*block, strict=True)
+                X = np.frombuffer(b"".join(features)).reshape(-1, dim)
+                yield Rewarded(np.array(number), np.array(value, dtype=float), np.array(task), X)
+
+    def rewards(self) -> Iterator[RewardRecord]:
+        return self._read(RewardRecord, "ORDER BY id")
+
+    def retractions(self) -> list[RetractionRecord]:
+        return list(self._read(RetractionRecord))
+
+    def alarms(self, after: int = 0) -> list[AlarmRecord]:
+        return list(self._read(AlarmRecord, "WHERE seq > ? ORDER BY seq", after))
+
+    def logs(self) -> list[LogRecord]:
+        return list(self._read(LogRecord))
+
+    def model(self, version: int) -> bytes | None:
+        size = self._rows("SELECT size FROM models WHERE version = ?", version)
+        parts = self._rows("SELECT bytes FROM model_parts WHERE version = ? ORDER BY part", version)
+        data = b"".join(part for (part,) in parts)[: size[0][0] if size else 0]
+        return data or None
+
+    def models(self) -> list[ModelRecord]:
+        return list(self._read(ModelRecord))
+
+    def versions(self) -> dict[int, int]:
+        return dict(self._rows("SELECT version, COUNT(*) FROM decisions GROUP BY version ORDER BY version"))
+
+    def first_with_reason(self, version: int, reason: str) -> dict[int, int]:
+        return dict(
+            self._rows(
+                "SELECT task, MIN(id) FROM decisions WHERE version = ? AND reason = ? GROUP BY task",
+                version, reason,
+            )
+        )  # fmt: skip
+
+    def refusals(self) -> dict[str, int]:
+        return dict(self._rows("SELECT why, COUNT(*) FROM refusals GROUP BY why"))
+
+    def unrewarded_before(self, time: float) -> int:
+        rows = self._rows(
+            "SELECT COUNT(*) FROM decisions WHERE time < ? AND id NOT IN (SELECT id FROM rewards)", time
+        )
+        return int(rows[0][0])
+
+    def entries(self) -> Iterator[Entry]:
+        with self._readable():
+            yield from statements.entries(self._db)
+
+    def start(self) -> bytes:
+        try:
+            return bytes.fromhex(self.kept("start") or "")
+        except ValueError:
+            return b""
+
+    def snapshot(self) -> SqliteLedger:
+        view = object.__new__(type(self))
+        view.path, view.where, view._guard, view._open = None, self.where, None, False
+        with self._readable():
+            view._db = opening.connect(self.path, read_only=True) if self.path else _copied(self._db)
+            view._db.execute("BEGIN")  # one moment, held until the view is closed
+            view._writer = statements.Writer(view._db)
+        return view
+
+    @classmethod
+    def read_only(cls, path: Path) -> SqliteLedger:
+        """A view of a store that another process may be serving from."""
+        view = object.__new__(cls)
+        view.path, view.where, view._guard, view._open = None, str(path), None, False
+        with view._readable():
+            view._db = opening.connect(path, read_only=True)
+            try:
+                view._db.execute("BEGIN")
+                if opening.check(view._db, view.where) != SCHEMA:
+                    raise ModelFileError(
+                        f"{path} was written by an older version; open it once with SafeBandit.load, which "
+                        "brings it up to date."
+                    )
+                view._writer = statements.Writer(view._db)
+            except BaseException:
+                view._db.close()
+                raise
+        return view
+
+    def save(self, path: Path) -> None:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name + ".", suffix=".tmp")
+        os.close(handle)
+        try:
+            with self._readable():
+                target = sqlite3.connect(name)
+                try:
+                    self._db.backup(target)
+                finally:
+                    target.close()
+            try:
+                os.link(name, path)  # unlike a rename, it never replaces what is there
+            except FileExistsError:
+                raise InputError(f"There is a file at {str(path)!r} already; choose another path.") from None
+        finally:
+            os.unlink(name)
+
+    def close(self) -> None:
+        if self._guard is None or self._guard.own_process:
+            self._db.close()
+        if self._guard is not None:
+            self._guard.release()
+
+
+class _Transaction:
+    """All or nothing; within another one it is part of that. A class, because every call pays for it."""
+
+    __slots__ = ("_inner", "_ledger")
+
+    def __init__(self, ledger: SqliteLedger) -> None:
+        self._ledger = ledger
+
+    def __enter__(self) -> None:
+        self._inner = self._ledger.in_transaction
+        if not self._inner:
+            self._ledger.begin()
+
+    def __exit__(self, kind: Any, failure: BaseException | None, trace: Any) -> None:
+        if self._inner:
+            return
+        if failure is None:
+            self._ledger.commit()
+            return
+        self._ledger.roll_back()
+        if isinstance(failure, sqlite3.Error):
+            raise opening.unusable(self._ledger.where, failure) from None
+        if isinstance(failure, OverflowError):
+            raise DataFileError(f"{self._ledger.where} cannot hold this ({failure}).") from None
+
+
+def _make(path: Path) -> None:
+    try:
+        opening.make_file(path)
+    except OSError as reason:
+        raise DataFileError(
+            f"{path} cannot be made ({reason}): check the folder, its space and its permissions."
+        ) from None
+
+
+def _prepare(db: sqlite3.Connection, where: str, fresh: bool) -> None:
+    """Tables that are this version's, made or brought up to date in one transaction."""
+    version = 0 if fresh else opening.check(db, where)
+    db.execute("PRAGMA journal_mode=WAL")
+    db.execute(f"PRAGMA wal_autocheckpoint={_LOG_PAGES}")
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        if fresh:
+            opening.create(db)
+        elif version < SCHEMA:
+            migrate(db)
+        db.execute("COMMIT")
+    except BaseException:
+        with suppress(sqlite3.Error):
+            db.execute("ROLLBACK")
+        raise
+
+
+def _copied(db: sqlite3.Connection) -> sqlite3.Connection:
+    """A database in memory has one connection only; its snapshot is a copy."""
+    copy = opening.connect(None)
+    db.backup(copy)
+    return copy

@@ -1,0 +1,135 @@
+"""Writing and reading records: the statements, one of each kind, and the head that follows them."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from heapq import merge
+from typing import Any
+
+from banister.online.head import Head
+from banister.online.record import (
+    HASH_BYTES,
+    AlarmRecord,
+    DecisionRecord,
+    Entry,
+    LogRecord,
+    ModelRecord,
+    Record,
+    RefusalRecord,
+    RetractionRecord,
+    RewardRecord,
+    TaskRecord,
+)
+
+BLOCK = 4096  # rows read at once
+
+# Table, and the column that follows the order of writing: the primary key where there is one, else a sort.
+PLACES: dict[type[Any], tuple[str, str]] = {
+    TaskRecord: ("tasks", "code"),
+    DecisionRecord: ("decisions", "id"),
+    RewardRecord: ("rewards", "link"),
+    RefusalRecord: ("refusals", "link"),
+    RetractionRecord: ("retractions", "link"),
+    AlarmRecord: ("drifts", "seq"),
+    LogRecord: ("logs", "seq"),
+    ModelRecord: ("models", "version"),
+}
+COLUMNS = {kind: ", ".join(kind._fields) for kind in PLACES}
+_INSERT = {
+    kind: f"INSERT INTO {table} ({COLUMNS[kind]}, link, head) VALUES (?, ?{', ?' * len(kind._fields)})"
+    for kind, (table, _) in PLACES.items()
+}
+_COUNTS = "hash, links, tasks, decisions, rewards, refusals, retractions, drifts, logs, models"
+_UPDATE_HEAD = f"UPDATE head SET {', '.join(name + ' = ?' for name in _COUNTS.split(', '))}"
+
+# What a reward needs to know of its decision: whose it was, what was played, and whether it has come before.
+FIND = """
+SELECT d.task, COALESCE(d.features, d.baseline_features), d.time, r.value, r.key, t.id
+FROM decisions d LEFT JOIN rewards r ON r.id = d.id LEFT JOIN retractions t ON t.id = d.id WHERE d.id = ?
+"""
+REWARDED = """
+SELECT r.id, r.value, d.task, COALESCE(d.features, d.baseline_features)
+FROM rewards r JOIN decisions d ON d.id = r.id ORDER BY r.link
+"""
+
+
+def start_of(db: sqlite3.Connection) -> bytes:
+    """Where the chain starts; drawn now if the store is older than chains."""
+    found = db.execute("SELECT value FROM meta WHERE key = 'start'").fetchone()
+    if found is None:
+        start = secrets.token_bytes(HASH_BYTES)
+        db.execute("INSERT INTO meta VALUES ('start', ?)", (start.hex(),))
+        return start
+    return bytes.fromhex(found[0])
+
+
+class Writer:
+    """Adds records and their links; the head is written once a transaction."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        self.head = self.read_head()
+        self._written = self.head.copy()
+
+    def read_head(self) -> Head:
+        """The head as the database has it."""
+        found = self._db.execute(f"SELECT {_COUNTS} FROM head").fetchone()
+        if found is None:
+            raise sqlite3.DatabaseError("the table head is empty")
+        return Head(*found)
+
+    def add(self, record: Record) -> None:
+        """One record, within an open transaction."""
+        head = self.head
+        head.add(record)
+        self._db.execute(_INSERT[type(record)], (*record, head.links, head.hash))
+
+    def write_head(self) -> None:
+        """The last statement of a transaction."""
+        h = self.head
+        if h.links != self._written.links:
+            self._db.execute(
+                _UPDATE_HEAD,
+                (h.hash, h.links, h.tasks, h.decisions, h.rewards, h.refusals, h.retractions, h.drifts,
+                 h.logs, h.models),
+            )  # fmt: skip
+
+    def committed(self) -> None:
+        """The head that a later failure falls back to is this one."""
+        self._written = self.head.copy()
+
+    def fall_back(self) -> None:
+        """Forget what was added since the last commit."""
+        self.head = self._written.copy()
+
+
+def decision(row: tuple[Any, ...]) -> DecisionRecord:
+    """A decision from its columns; SQLite keeps NaN as NULL."""
+    judged = [math.nan if v is None else v for v in row[8:12]]
+    return DecisionRecord._make((*row[:6], bool(row[6]), row[7], *judged, *row[12:]))
+
+
+def read(db: sqlite3.Connection, kind: type[Any], more: str = "", *values: Any) -> Iterator[Any]:
+    """Records of one kind; `more` is the rest of the statement."""
+    build = decision if kind is DecisionRecord else kind._make
+    table, order = PLACES[kind]
+    cursor = db.execute(f"SELECT {COLUMNS[kind]} FROM {table} {more or 'ORDER BY ' + order}", values)
+    while block := cursor.fetchmany(BLOCK):
+        yield from map(build, block)
+
+
+def entries(db: sqlite3.Connection) -> Iterator[Entry]:
+    """Every record with its place in the chain and the head kept with it, in the order of the chain."""
+    return merge(*(_chained(db, kind) for kind in PLACES), key=lambda entry: entry[0])
+
+
+def _chained(db: sqlite3.Connection, kind: type[Any]) -> Iterator[Entry]:
+    build = decision if kind is DecisionRecord else kind._make
+    table, order = PLACES[kind]
+    cursor = db.execute(f"SELECT link, head, {COLUMNS[kind]} FROM {table} ORDER BY {order}")
+    while block := cursor.fetchmany(BLOCK):
+        for link, head, *row in block:
+            yield link, head, build(tuple(row))

@@ -1,0 +1,205 @@
+"""One transaction a call: keys that make a retry safe, rewards taken back, alarms that go with theirs."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import numpy as np
+import polars as pl
+import pytest
+
+from banister import SafeBandit
+from banister.errors import InputError, UnknownDecisionError
+from online_world import World, same, trained
+
+
+def test_a_repeated_key_gives_the_decision_that_was_made(tmp_path):
+    path = tmp_path / "s.banister"
+    world, bandit = trained(400, path=path)
+    request = world.request(0)
+    first = bandit.decide(**request, key="order-17")
+    assert same(first, bandit.decide(**request, key="order-17"))
+    bandit.refit()
+    bandit.close()
+    with SafeBandit.load(path) as again:
+        assert same(first, again.decide(**request, key="order-17"))
+        assert again.status().decisions == 401
+        with pytest.raises(InputError, match="another request before"):
+            again.decide(**world.request(0), key="order-17")
+        assert again.decide(**request, key="order-18").id == 402
+        assert again.audit().passed
+
+
+def test_a_repeated_reward_with_its_key_is_accepted_again():
+    bandit = SafeBandit(refits="manual")
+    d = bandit.decide("a", np.eye(2), baseline=0)
+    assert [bandit.reward(d.id, 1.0, key="r") for _ in range(2)] == ["accepted", "accepted"]
+    assert bandit.reward(d.id, 1.0, key="s") == "duplicate"
+    assert bandit.reward(d.id, 1.0) == "duplicate"
+    with pytest.raises(InputError, match="came with the reward"):
+        bandit.reward(d.id, 2.0, key="r")
+    assert bandit.status().rewards == 1
+
+
+@pytest.mark.parametrize("key", ["", 5, b"x", "\ud800", "a\0b"])
+def test_keys_are_text(key):
+    bandit = SafeBandit(refits="manual")
+    with pytest.raises(InputError, match="key"):
+        bandit.decide("a", np.eye(2), baseline=0, key=key)
+    d = bandit.decide("a", np.eye(2), baseline=0)
+    with pytest.raises(InputError, match="key"):
+        bandit.reward(d.id, 1.0, key=key)
+
+
+@pytest.mark.parametrize("task", ["\ud800", "a\0b"])
+def test_tasks_are_text_that_can_be_kept(task):
+    with pytest.raises(InputError, match="no text"):
+        SafeBandit(refits="manual").decide(task, np.eye(2), baseline=0)
+
+
+def test_a_reward_taken_back_is_left_out_of_the_next_fit(tmp_path):
+    """A wild reward, retracted: the fit is the one of a store that had one reward less."""
+    path = tmp_path / "s.banister"
+    world, bandit = trained(300, path=path)
+    wild = bandit.decide(**world.request(0))
+    bandit.reward(wild.id, 1e6)
+    assert bandit.retract(wild.id, "typing error") == "retracted"
+    assert bandit.retract(wild.id, "typing error") == "duplicate"
+    assert bandit.reward(wild.id, 1.0) == "retracted"
+    status = bandit.status()
+    assert (status.retracted, status.rewards) == (1, 301)
+    assert sum(t.rows for t in status.tasks) == 300
+    snapshot = bandit._engine.store.memory.snapshot()
+    assert snapshot._rows(snapshot.plays, snapshot.retracted)[2].max() < 100
+    assert len(snapshot._rows(snapshot.labels)[2]) == 301  # its baseline reward was right
+    bandit.refit()
+    bandit.close()
+    with SafeBandit.load(path) as again:
+        assert sum(t.rows for t in again.status().tasks) == 300
+        assert again.status().retracted == 1
+        assert again.audit().passed
+        again.export(tmp_path / "out.parquet")
+        frame = pl.read_parquet(tmp_path / "out.parquet")
+        assert frame.filter("retracted")["id"].to_list() == [wild.id]
+        assert frame["probability"].to_list() == [1.0] * 301
+
+
+def test_only_a_reward_can_be_taken_back():
+    bandit = SafeBandit(refits="manual")
+    d = bandit.decide("a", np.eye(2), baseline=0)
+    with pytest.raises(InputError, match="no reward"):
+        bandit.retract(d.id, "x")
+    with pytest.raises(UnknownDecisionError):
+        bandit.retract(9, "x")
+    for why in ("", None, 5, " "):
+        with pytest.raises(InputError, match="why"):
+            bandit.retract(d.id, why)
+
+
+class Failing:
+    """A connection on which one statement fails, once."""
+
+    def __init__(self, db, beginning):
+        self._db, self._beginning, self.failed = db, beginning, False
+
+    def execute(self, statement, *values):
+        if statement.startswith(self._beginning) and not self.failed:
+            self.failed = True
+            raise sqlite3.OperationalError("disk is full")
+        return self._db.execute(statement, *values)
+
+    def __getattr__(self, name):
+        return getattr(self._db, name)
+
+
+def break_once(bandit: SafeBandit, beginning: str) -> Failing:
+    ledger = bandit._engine.store.ledger
+    broken = Failing(ledger._db, beginning)
+    ledger._db = ledger._writer._db = broken
+    return broken
+
+
+def drifting(world, bandit, n):
+    """Rewards of one task that no longer fit, until something happens."""
+    for _ in range(n):
+        request = world.request(0)
+        d = bandit.decide(**request)
+        bandit.reward(d.id, -5.0 * float(d.features @ world.theta[0]) - 7.0)
+
+
+@pytest.mark.parametrize("beginning", ["INSERT INTO drifts", "COMMIT"])
+def test_an_alarm_stands_or_falls_with_its_reward(tmp_path, beginning):
+    path = tmp_path / "s.banister"
+    world, bandit = trained(400, path=path)
+    if beginning == "INSERT INTO drifts":
+        broken = break_once(bandit, beginning)
+        with pytest.raises(OSError, match="full"):
+            drifting(world, bandit, 40)
+        assert broken.failed
+    else:
+        d = bandit.decide(**world.request(0))
+        break_once(bandit, beginning)
+        with pytest.raises(OSError, match="full"):
+            bandit.reward(d.id, 1.0)
+    status = bandit.status()
+    assert status.drifts == 0
+    assert status.pending == 1  # the reward whose alarm failed was not taken in
+    assert bandit.status()["shop-0"].gate == "open"
+    assert bandit.audit().passed
+    drifting(world, bandit, 40)
+    assert bandit.status().drifts >= 1
+    assert bandit.status()["shop-0"].gate == "drift"
+    assert bandit.audit().passed
+    receipt = bandit.receipt()
+    bandit.close()
+    with SafeBandit.load(path) as again:
+        assert again.receipt() == receipt
+        assert again.audit(receipt).passed
+
+
+def test_a_swap_that_cannot_be_written_leaves_the_old_model(tmp_path):
+    world, bandit = trained(300, path=tmp_path / "s.banister")
+    world.play(bandit, 50)
+    model = bandit._engine.model
+    break_once(bandit, "INSERT INTO models")
+    with pytest.raises(OSError, match="full"):
+        bandit.refit()
+    assert bandit._engine.model is model
+    world.play(bandit, 5)
+    assert bandit.audit().passed
+    assert bandit.refit() == 2
+    assert bandit.audit().passed
+    bandit.close()
+
+
+def test_a_batch_that_cannot_be_written_changes_nothing(tmp_path):
+    _, bandit = trained(300, path=tmp_path / "s.banister")
+    receipt, labels = bandit.receipt(), list(bandit._engine.store.labels)
+    break_once(bandit, "COMMIT")
+    with pytest.raises(OSError, match="full"):
+        bandit.decide_many(["new"] * 3, np.ones((3, 2, 8)), baselines=[0, 0, 0])
+    assert bandit.receipt() == receipt
+    assert bandit._engine.store.labels == labels
+    assert bandit.decide("new", np.ones((2, 8)), baseline=0).id == 301
+    assert bandit.audit().passed
+    bandit.close()
+
+
+def test_a_warm_start_that_is_repeated_counts_once(tmp_path):
+    world, path = World(), tmp_path / "s.banister"
+    X = world.rng.standard_normal((240, 8))
+    task = np.arange(240) % 12
+    logs = {
+        "task": [f"shop-{t}" for t in task],
+        "reward": np.einsum("nd,nd->n", X, world.theta[task]) + 0.1 * world.rng.standard_normal(240),
+        **{f"f{i}": X[:, i] for i in range(8)},
+    }
+    with SafeBandit(path=path, refits="manual", seed=0) as bandit:
+        for _ in range(2):
+            assert bandit.warm_start(logs, refit=False) == 240
+        assert sum(t.rows for t in bandit.status().tasks) == 240
+        other = {**logs, "reward": logs["reward"] + 1.0}
+        bandit.warm_start(other, refit=False)
+    with SafeBandit.load(path) as again:
+        assert sum(t.rows for t in again.status().tasks) == 480
+        assert again.audit().passed

@@ -1,0 +1,142 @@
+"""The chain: what was removed, changed or swapped is found, by an audit, at opening, by a receipt."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from hashlib import blake2b
+
+import numpy as np
+import pytest
+
+from banister import SafeBandit
+from banister.errors import DataFileError, InputError, ModelFileError
+from banister.online.head import Head
+from banister.online.record import RewardRecord, TaskRecord
+from online_world import World, trained
+
+
+@pytest.fixture
+def lived(tmp_path):
+    world, bandit = trained(60, path=tmp_path / "store.banister")
+    world.play(bandit, 20)
+    bandit.retract(70, "the till was broken")
+    yield bandit
+    bandit.close()
+
+
+def tamper(bandit: SafeBandit, *statements: str) -> None:
+    db = sqlite3.connect(bandit._engine.store.ledger.path)
+    for statement in statements:
+        db.execute(statement)
+    db.commit()
+    db.close()
+
+
+HARM = [
+    "DELETE FROM rewards WHERE id = (SELECT MAX(id) FROM rewards)",
+    "DELETE FROM decisions WHERE id = (SELECT MAX(id) FROM decisions)",
+    "UPDATE rewards SET value = -value WHERE id = 80",
+    "UPDATE rewards SET value = -value WHERE id = 3",
+    "UPDATE decisions SET high = high + 1e-12 WHERE id = 5",
+    "UPDATE decisions SET probability = 0.5 WHERE id = 5",
+    "UPDATE decisions SET promise = 'x' WHERE id = 5",
+    "UPDATE decisions SET time = time + 1 WHERE id = 5",
+    "UPDATE tasks SET label = 'mine' WHERE code = 1",
+    "DELETE FROM retractions",
+    "UPDATE retractions SET why = 'no reason'",
+    "UPDATE models SET size = size",  # harmless
+    "UPDATE models SET decisions = decisions - 1",
+    "UPDATE model_parts SET bytes = zeroblob(length(bytes))",
+    "INSERT INTO refusals VALUES (1, 0.0, 1.0, 'duplicate', 9999, zeroblob(32))",
+    "UPDATE head SET links = links - 1, decisions = decisions - 1",
+]
+
+
+@pytest.mark.parametrize("statement", HARM)
+def test_what_was_done_to_the_ledger_is_found(lived, statement):
+    tamper(lived, statement)
+    harmless = statement.endswith("size = size")
+    assert lived.audit().passed == harmless, statement
+    path = lived._engine.path
+    lived.close()
+    if harmless:
+        SafeBandit.load(path).close()
+        return
+    with pytest.raises((DataFileError, ModelFileError), match="was altered"):
+        SafeBandit.load(path)
+    if "model_parts" not in statement:
+        with SafeBandit.open_read_only(path) as view:
+            assert not view.audit().passed
+
+
+def test_two_rows_that_change_places_are_found(lived):
+    columns = "time, value, link, head"
+    one, two = 10, 11
+    tamper(
+        lived,
+        f"UPDATE rewards SET ({columns}) = (SELECT {columns} FROM rewards WHERE id = {two}), key = 'x' "
+        f"WHERE id = {one}",
+    )
+    assert not lived.audit().passed
+
+
+def test_a_tail_removed_with_its_head_is_found_by_a_receipt(lived):
+    """Whoever can write can also write a shorter chain that holds; only what is kept elsewhere shows it."""
+    ledger, path = lived._engine.store.ledger, lived._engine.path
+    receipt = json.loads(json.dumps(lived.receipt().to_dict()))
+    *_, before, _ = ((link, head) for link, head, _ in ledger.entries())
+    tamper(
+        lived,
+        "DELETE FROM retractions",
+        f"UPDATE head SET links = {before[0]}, hash = x'{before[1].hex()}', retractions = 0",
+    )
+    assert not lived.audit().passed  # this process remembers
+    lived.close()
+    with SafeBandit.load(path) as again:
+        assert again.audit().passed
+        found = again.audit(receipt=receipt)
+        assert not found.passed
+        assert "what came last was removed" in str(found)
+
+
+def test_an_old_receipt_holds_for_a_ledger_that_went_on(lived):
+    receipt = lived.receipt()
+    World().play(lived, 5)
+    assert lived.audit(receipt=receipt).passed
+    other = SafeBandit(refits="manual")
+    World().play(other, 200)
+    found = other.audit(receipt=receipt)
+    assert "not those that a receipt was given for" in str(found)
+
+
+@pytest.mark.parametrize("receipt", [{}, "x", {"hash": "00"}, 5])
+def test_what_is_no_receipt_is_refused(receipt):
+    with pytest.raises(InputError, match="no receipt"):
+        SafeBandit().audit(receipt=receipt)
+
+
+def test_the_chain_by_hand():
+    """Two links, hashed here from their bytes."""
+    head = Head(b"s" * 32)
+    head.add(TaskRecord(0, "a"))
+    first = blake2b(
+        b"s" * 32 + b"task" + (0).to_bytes(8, "little") + (1).to_bytes(8, "little") + b"a", digest_size=32
+    ).digest()
+    assert head.hash == first
+    head.add(RewardRecord(7, 2.0, -0.0, None))
+    numbers = (7).to_bytes(8, "little") + np.array([2.0, 0.0]).tobytes()
+    none = (-1).to_bytes(8, "little", signed=True)
+    assert head.hash == blake2b(first + b"reward" + numbers + none, digest_size=32).digest()
+    assert (head.links, head.tasks, head.rewards) == (2, 1, 1)
+
+
+def test_no_text_moves_from_one_field_to_the_next():
+    a = RewardRecord(1, 0.0, 1.0, "x").hashed(b"")
+    assert a != RewardRecord(1, 0.0, 1.0, None).hashed(b"")
+    assert a != RewardRecord(1, 0.0, 1.0, "").hashed(b"")
+
+
+def test_models_carry_the_counts_of_their_time(lived):
+    record = lived._engine.store.ledger.models()[-1]
+    assert (record.decisions, record.rewards, record.drifts) == (60, 60, 0)
