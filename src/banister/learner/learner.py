@@ -19,10 +19,10 @@ from banister.safety import _kernels
 from banister.safety.belief import Belief, Believer
 from banister.safety.constraint import Constraint
 from banister.safety.gates import EVERY_TASK, Gates
-from banister.safety.reasons import BASELINE_BEST, CERTIFIED, DRIFT, NEW_TASK, NO_DATA, OPEN
+from banister.safety.reasons import CERTIFIED, DRIFT, NEW_TASK, NO_DATA, OPEN
 from banister.safety.watch import Alarm, Watch
 
-_RARELY = 0.02  # share of requests with a better action whose bound does not clear
+_RARELY = 0.02  # share of requests that stay
 _FEW = 3  # tasks whose claims contradict a belief before all are taken to have changed
 _SHARE = 0.05  # and this share of those known: one bound in thousands fails by chance
 
@@ -56,7 +56,7 @@ class Learner:
         """Serve from this belief: gates open where it knows a task, and its watch begins."""
         self.belief, self.gates, self.watch = belief, Gates.of(belief), Watch(belief)
         self._disagreed: dict[int, int] = {}
-        self._asked = self._uncertain = 0
+        self._asked = self._kept = 0
         b, c = belief, self.constraint
         self._frozen = (
             c.literal, c.alpha, b.frame.scale, b.frame.reward,
@@ -65,8 +65,8 @@ class Learner:
 
     @property
     def settled(self) -> bool:
-        """Whether more rows would change little: hardly a request had a better but uncertain action."""
-        return self._asked > 0 and self._uncertain <= _RARELY * self._asked
+        """Whether more rows would change little: hardly a request stayed at its baseline."""
+        return self._asked > 0 and self._kept <= _RARELY * self._asked
 
     def unknown_task(self) -> int:
         """Why a task that this belief has never seen stays at its baseline."""
@@ -91,12 +91,12 @@ class Learner:
             _kernels.judge(*(c[known] for c in columns), *self._frozen, self.gates.codes, *part)
             for whole, some in zip(out, part, strict=True):
                 whole[known] = some
-        self._count(m, int(((out.code != CERTIFIED) & (out.code != BASELINE_BEST)).sum()))
+        self._count(m, int((out.code != CERTIFIED).sum()))
         return out
 
-    def _count(self, asked: int, uncertain: int) -> None:
+    def _count(self, asked: int, kept: int) -> None:
         self._asked += asked
-        self._uncertain += uncertain
+        self._kept += kept
 
     def decide_one(
         self, task: int, actions: Float, baseline: int, low: float, high: float, std: float
@@ -116,7 +116,7 @@ class Learner:
         )  # fmt: skip
         out = self._one
         why = int(out.code[0])
-        self._count(1, why not in (CERTIFIED, BASELINE_BEST))
+        self._count(1, why != CERTIFIED)
         return int(out.chosen[0]), float(out.bound[0]), float(out.floor[0]), why
 
     def disagreed(self, task: int, number: int) -> Alarm | None:
@@ -173,12 +173,12 @@ class Learner:
         """What deciding and alarms may change besides the watch, to be handed to `put_back`."""
         return (
             self.gates.codes.copy(), dict(self._disagreed), dict(self.memory.since),
-            self._asked, self._uncertain,
+            self._asked, self._kept,
         )  # fmt: skip
 
     def put_back(self, state: tuple[Any, ...]) -> None:
         """As it was."""
-        codes, self._disagreed, self.memory.since, self._asked, self._uncertain = state
+        codes, self._disagreed, self.memory.since, self._asked, self._kept = state
         self.gates.codes[:] = codes
 
     def refit(self, n_tasks: int, decisions: int) -> None:

@@ -24,7 +24,7 @@ from banister.errors import SettingError
 from banister.safety import _kernels, widening
 from banister.safety.factors import Factors
 from banister.safety.frame import Frame
-from banister.safety.hierarchy import EXACT, Hierarchy, Rows, Start, fit
+from banister.safety.hierarchy import Hierarchy, Rows, Start, fit
 from banister.safety.labels import Claims, Trust, trust
 from banister.safety.noise import Moderated, moderate
 from banister.safety.posterior import Posterior, Shared
@@ -208,7 +208,7 @@ class _Making:
         kappa = widening.tails(len(self.tasks), hierarchy.shared.rank, self.z)
         wide = Shared(hierarchy.shared.mu, np.sqrt(kappa) * hierarchy.shared.L, widening.left_over(hierarchy))
         level = unequal * noise.variance
-        mean, V, away = self._widen(rows, level, wide, added, unequal * opened, hierarchy.size)
+        mean, V, away = self._widen(rows, level, hierarchy, wide, added, unequal * opened)
         began = len(self.y) if start is None else start.rows
         return self._pack(hierarchy, trusted, noise, mean, V, away, began)
 
@@ -268,10 +268,10 @@ class _Making:
         noise = np.full(T, hierarchy.level) if T > _SAMPLED else hierarchy.noise.variance
         for chunk in rows.chunks():
             part, level = rows.of_tasks(chunk), noise[chunk]
-            post = Posterior(part.information(level, float(noise.mean())), hierarchy.shared)
+            post = Posterior(part.information(level, hierarchy.label_level), hierarchy.shared)
             opened[chunk] = hierarchy.open_of(post.c)
             raw[chunk] = part.plays.rest + post.play_squares(level)
-            spent = post.spent(post.learned(opened[chunk]))
+            spent, _ = post.spent(post.learned(opened[chunk]))
             freedom[chunk], guess[chunk] = np.maximum(part.plays.n - spent, 0.0), post.mean
         own = np.maximum(raw / np.maximum(freedom, 0.5), 1e-12 * rows.mean_square())
         found = moderate(own, freedom) if T > 1 else hierarchy.noise
@@ -288,15 +288,15 @@ class _Making:
         )  # fmt: skip
 
     def _widen(
-        self, rows: Rows, noise: Float, wide: Shared, added: Float, opened: Float, size: float
+        self, rows: Rows, noise: Float, hierarchy: Hierarchy, wide: Shared, added: Float, opened: Float
     ) -> tuple[Float, Float, Float]:
+        """Every task's posterior under what is shared, widened."""
         T, p = rows.n_tasks, rows.dim
         mean, V, away = np.empty((T, p)), np.empty((T, p, p)), np.empty((T, p, p))
-        labelled = float(noise.mean())
         for chunk in rows.chunks():
-            info = rows.of_tasks(chunk).information(noise[chunk], labelled)
+            info = rows.of_tasks(chunk).information(noise[chunk], hierarchy.label_level)
             mean[chunk], V[chunk], away[chunk] = widening.widened(
-                info, wide, added[chunk], opened[chunk], size
+                info, wide, added[chunk], opened[chunk], hierarchy.size
             )
         return mean, V, away
 
@@ -315,7 +315,7 @@ class _Making:
             noise=self._placed(np.sqrt(noise.variance)),
             z=self._placed(student.isf(norm.sf(self.z), freedom)),
             labelled=self._placed(trusted.labelled),
-            label_error=float(np.sqrt(noise.variance.mean())) / EXACT,
+            label_error=float(np.sqrt(hierarchy.label_level)),
             known=self._placed(np.ones(len(self.tasks), dtype=bool)),
             usual=self._usual(mean, V, np.sqrt(noise.variance)),
             rank=hierarchy.shared.rank,

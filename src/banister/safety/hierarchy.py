@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import block_diag, cho_factor, cho_solve
 
 from banister.contract import Bool
 from banister.data import Float, Int
@@ -65,15 +65,14 @@ class Rows:
         """Slices of tasks whose matrices stay in the processor's cache."""
         return chunks(self.n_tasks, self.dim * self.dim)
 
-    def information(self, noise: Float, level: float) -> Information:
+    def information(self, noise: Float, label_level: float) -> Information:
         """Every row in units of its noise.
 
         Args:
             noise: (T,) variance of each task's rewards.
-            level: their mean over all tasks: an exact label counts as a reward with `EXACT` times less.
+            label_level: the least variance of a label, whatever it claims.
         """
-        claimed = np.maximum(self.claimed, level / EXACT**2)
-        return Information.of(self.plays, noise, self.labels, claimed)
+        return Information.of(self.plays, noise, self.labels, np.maximum(self.claimed, label_level))
 
     def mean_square(self) -> float:
         """Of rewards and labels."""
@@ -96,7 +95,8 @@ class Hierarchy:
     Attributes:
         shared: μ, L and D.
         open: (k+1, k+1, p, p) covariance of (μ, L), `S⁻¹`.
-        noise: variance of each task's rewards and the degrees of freedom behind it, (T,); level: their mean.
+        noise: variance of each task's rewards and the degrees of freedom behind it, (T,); level: their mean;
+            label_level: the least variance of a label.
         spread: (p,) standard error of D.
         unforced: (p,) D as it would be without the constraint that variances are positive.
         information: (p, p) Fisher's, of D.
@@ -108,6 +108,7 @@ class Hierarchy:
     open: Float
     noise: Moderated
     level: float
+    label_level: float
     spread: Float
     unforced: Float
     information: Float
@@ -163,13 +164,13 @@ class _Work:
             self.mu, self.L, self.D = start.shared.mu, start.shared.L[:, : self.most], start.shared.D
             self.level = start.noise
         self.noise = Moderated(np.full(self.T, self.level), np.full(self.T, 1.0))
+        self.label_level = self.level / EXACT**2
         self.kept: Bool = np.ones(self.T, dtype=bool)
         self.chunks = rows.chunks()
 
     def run(self, number: int) -> None:
         """One pass."""
-        noise = self.noise.variance
-        info = self.rows.information(noise, float(noise.mean()))
+        info = self.rows.information(self.noise.variance, self.label_level)
         self._bound_left_over(info)
         self._reduce(info)
         for _ in range(_EM_STEPS if self.L.shape[1] else 1):
@@ -230,26 +231,45 @@ class _Work:
             self.L = np.ascontiguousarray((self.L @ turn)[:, ::-1])
 
     def _leave_open(self) -> None:
-        """What all rows leave open of (μ, L): the inverse of `S = Σ cc' ⊗ F`."""
+        """What all rows leave open of (μ, L): the inverse of `S = Σ cc' ⊗ F` and of what is known before."""
         q, p = self.L.shape[1] + 1, self.p
-        S = np.eye(q * p) / self.size
+        S = self._known_before()
         for post in self.posts:
             c = post.c
             S += self._blocks(c[:, :, None] * c[:, None, :], post.free_precision())
         inverse = cho_solve(cho_factor(symmetric(S), overwrite_a=True), np.eye(q * p), overwrite_b=True)
         self.open = inverse.reshape(q, p, q, p).transpose(0, 2, 1, 3).copy()
 
+    def _known_before(self) -> Float:
+        """The precision that (μ, L) has without any row, (q p, q p).
+
+        A column of L can be wrong by its own size: where no task's rows link two parts of the features, they
+        may turn against each other and the rows would not notice. Turns of L within its own span are no
+        errors, since the coefficients follow them; there and in μ the size of one coordinate is enough.
+        """
+        p, sizes = self.p, (self.L**2).sum(axis=0)
+        inside = np.linalg.qr(self.L)[0]
+        inside = inside @ inside.T
+        blocks = [np.eye(p) / self.size]
+        blocks += [inside / self.size + (np.eye(p) - inside) / (self.size + size) for size in sizes]
+        precision: Float = block_diag(*blocks)
+        return precision
+
     def _judge(self, adding: bool) -> None:
         """Compare scores and residuals of every task with what the model expects of them."""
         T, p, noise = self.T, self.p, self.noise.variance
-        self.rss, self.freedom = np.empty(T), np.empty(T)
+        self.rss, self.freedom, self.label_rss, self.label_freedom = np.empty((4, T))
         self.Q, self.expected, self.information = np.empty((T, p)), np.empty((T, p)), np.zeros((p, p))
         self.covariance = np.zeros((p, p))
         for chunk, post in zip(self.chunks, self.posts, strict=True):
             opened, kept = _combined(self.open, post.c), self.kept[chunk]
             learned = post.learned(opened)
             self.rss[chunk] = self.rows.plays.rest[chunk] + post.play_squares(noise[chunk])
-            self.freedom[chunk] = np.maximum(self.rows.plays.n[chunk] - post.spent(learned), 0.0)
+            claimed = np.maximum(self.rows.claimed[chunk], self.label_level)
+            self.label_rss[chunk] = self.rows.labels.rest[chunk] + post.label_squares(claimed)
+            plays, labels = post.spent(learned)
+            self.freedom[chunk] = np.maximum(self.rows.plays.n[chunk] - plays, 0.0)
+            self.label_freedom[chunk] = np.maximum(self.rows.labels.n[chunk] - labels, 0.0)
             self.Q[chunk], self.expected[chunk] = post.Q, post.scores_expected(learned)
             K = post.K[kept]
             self.information += np.einsum("tij,tij->ij", K, K)
@@ -264,12 +284,25 @@ class _Work:
         pooled = max((rss.sum() + 1e-3 * self.level) / (freedom.sum() + 1e-3), least)
         self.level *= float(np.exp(np.clip(np.log(pooled / self.level), -4, 1)))
         self.noise = Moderated(np.full(self.T, self.level), np.full(self.T, max(freedom.sum(), 1.0)))
+        self._estimate_labels()
         if number < PASSES // 2:
             return
         if self.T > 1:
             self.noise = moderate(np.maximum(rss / np.maximum(freedom, 0.5), least), freedom)
             self.level = float(np.average(self.noise.variance, weights=np.maximum(n, 1e-9)))
         self.kept = ~outlying(rss / np.maximum(freedom, 1e-9), freedom)
+
+    def _estimate_labels(self) -> None:
+        """A label may be exact while `x'θ` is not: what labels leave unexplained is an error of theirs too.
+
+        An exact label still counts as a reward with `EXACT` times less noise, and no more: a belief must not
+        hang on digits that the model does not have.
+        """
+        least, freedom = self.level / EXACT**2, float(self.label_freedom.sum())
+        if freedom < 0.1 * float(self.rows.labels.n.sum()):
+            self.label_level = max(least, self.label_level / 4)  # labels are interpolated: they cannot tell
+            return
+        self.label_level = max(least, float(self.label_rss.sum()) / max(freedom, 1.0))
 
     def _score_left_over(self) -> None:
         """One step of Fisher scoring for D; tasks unlike the others are left out."""
@@ -313,6 +346,7 @@ class _Work:
             open=self.open,
             noise=self.noise,
             level=self.level,
+            label_level=self.label_level,
             spread=np.minimum(spread, self.size),
             unforced=np.where(unseen, self.used, self.used + inverse @ self.score),
             information=self.information,

@@ -22,7 +22,7 @@ import numpy as np
 from banister.data import Float
 from banister.safety.factors import Information
 
-_FREE = 1e-6  # of a task's own information: keeps the inverse of coefficients left free defined
+_FREE = 1e-9  # of a task's own information: keeps the inverse of coefficients left free defined
 _NOTHING = 1e-9  # precision of coefficients of a task without rows
 _ROUNDING = 1e-13  # of the prior variance: what is left of it beyond this many digits is not known
 
@@ -177,13 +177,21 @@ class Posterior:
         left = self.Ce[:, : self.info.plays]
         return noise * _sum("tr,tr->t", left, left)
 
-    def spent(self, learned: Float) -> Float:
-        """Rows of plays that went into the fit, (T,): the task's own, and its share in what all learned."""
+    def label_squares(self, variance: Float) -> Float:
+        """The same of the rows of labels."""
+        left = self.Ce[:, self.info.plays :]
+        return variance * _sum("tr,tr->t", left, left)
+
+    def spent(self, learned: Float) -> tuple[Float, Float]:
+        """Rows of plays and of labels that went into the fit, (T,) each.
+
+        They are the task's own, and its share in what all learned.
+        """
         own = 1.0 - _sum("tii->ti", self.CK)
         plays, total = own[:, : self.info.plays].sum(axis=1), own.sum(axis=1)
         shared = _sum("tij,tjk,tki->t", self.CK, self.CK, learned)
-        spent: Float = plays + shared * plays / np.maximum(total, 1e-300)
-        return spent
+        more: Float = 1.0 + shared / np.maximum(total, 1e-300)
+        return plays * more, (total - plays) * more
 
     def covariance(self, opened: Float) -> tuple[Float, Float]:
         """V with what is open of the shared part, and `away = I − Σ K`, (T, p, p) each.
