@@ -19,6 +19,8 @@ from banister.errors import InputError, NonFiniteError, ShapeError, UnknownTaskE
 
 Float = NDArray[np.floating[Any]]
 Int = NDArray[np.int64]
+Number = float | np.floating[Any] | np.integer[Any]  # what a setting may be given as
+Whole = int | np.integer[Any]
 
 _CHUNK = 65536
 
@@ -135,6 +137,16 @@ class TaskData:
     def index(self, tasks: Any) -> Int:
         """The index of each label; an error names the first unknown one and its row."""
         return encode_labels(tasks, self.labels)[0]
+
+
+def plain(value: Any) -> Any:
+    """A numpy number or truth value as Python's own; anything else as it is.
+
+    Examples:
+        >>> plain(np.int64(2)), plain(np.float32(0.5)), plain("auto")
+        (2, 0.5, 'auto')
+    """
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def as_matrix(value: Any, name: str, *, dtype: Any = np.float64, dim: int | None = None) -> Float:

@@ -7,11 +7,13 @@ from collections.abc import Hashable, Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from numpy.typing import ArrayLike, NDArray
 
-from banister.data import Float, Int, TaskData, as_matrix, encode_labels
+from banister.data import Float, Int, TaskData, Whole, as_matrix, encode_labels
 from banister.errors import NotFittedError, SettingError, ShapeError
+from banister.estimators._sklearn import BaseEstimator
+
+Labels = ArrayLike | Sequence[Hashable]
 
 
 class MultiTaskRegressor(BaseEstimator):
@@ -29,7 +31,7 @@ class MultiTaskRegressor(BaseEstimator):
     tasks_: NDArray[Any]
     warnings_: list[str]
 
-    def fit(self, X: Any, y: Any, tasks: Any) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, tasks: Labels) -> Self:
         """Fit rows `X` (N, d), rewards `y` (N,) and task labels `tasks` (N,); any number of rows a task."""
         return self.fit_data(TaskData.from_rows(X, y, tasks, dtype=getattr(self, "dtype", np.float64)))
 
@@ -44,7 +46,7 @@ class MultiTaskRegressor(BaseEstimator):
     @abstractmethod
     def _fit(self, data: TaskData) -> None: ...
 
-    def predict(self, X: Any, tasks: Any) -> Float:
+    def predict(self, X: ArrayLike, tasks: Labels) -> Float:
         """Expected rewards of rows `X` (m, d) for the tasks named, shape (m,)."""
         features, codes = self._check_rows(X, tasks)
         return self._predict(features, codes)
@@ -66,7 +68,7 @@ class MultiTaskRegressor(BaseEstimator):
             raise NotFittedError(f"This {type(self).__name__} has not been fitted; call fit first.")
 
 
-def check_rank(rank: int, data: TaskData) -> int:
+def check_rank(rank: Whole, data: TaskData) -> int:
     """`rank` if it is possible for the data, else an error that says what is."""
     most = min(data.dim, data.n_tasks)
     if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or not 1 <= rank <= most:

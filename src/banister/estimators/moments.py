@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from banister.data import Float, Int, TaskData
+from banister.data import Float, Int, TaskData, Whole
 from banister.errors import ShapeError
 from banister.estimators._batches import empty_task_warnings, equal_batches
 from banister.estimators.base import MultiTaskRegressor, check_rank, label_list
@@ -50,11 +50,11 @@ class MethodOfMoments(MultiTaskRegressor):
     W_: Float
     eigenvalues_: Float
 
-    def __init__(self, *, rank: int = 2) -> None:
+    def __init__(self, *, rank: Whole = 2) -> None:
         self.rank = rank
 
     def _fit(self, data: TaskData) -> None:
-        self.B_, self.eigenvalues_ = moment_subspace(data, self.rank)
+        self.B_, self.eigenvalues_ = moment_subspace(data, int(self.rank))
         self.W_ = subspace_coefficients(data, self.B_)
         self.theta_ = self.B_ @ self.W_
         self.warnings_ += short_task_warnings(data, self.B_.shape[1])

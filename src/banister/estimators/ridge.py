@@ -16,11 +16,12 @@ from typing import Any, Literal, overload
 
 import numpy as np
 import scipy.linalg as sla
+from numpy.typing import ArrayLike
 
-from banister.data import Float, TaskData
+from banister.data import Float, Number, TaskData
 from banister.errors import SettingError
 from banister.estimators._batches import empty_task_warnings, equal_batches
-from banister.estimators.base import MultiTaskRegressor, label_list
+from banister.estimators.base import Labels, MultiTaskRegressor, label_list
 
 _GRID = np.logspace(-10, 4, 71)  # times the largest eigenvalue of X_t'X_t: from no shrinkage to nothing left
 _REFINE = np.linspace(-1.0, 1.0, 21)  # one grid step either way
@@ -49,7 +50,7 @@ class TaskRidge(MultiTaskRegressor):
     lam_: Float
     noise_: Float
 
-    def __init__(self, *, lam: float | Literal["gcv"] = "gcv") -> None:
+    def __init__(self, *, lam: Number | Literal["gcv"] = "gcv") -> None:
         self.lam = lam
 
     def _fit(self, data: TaskData) -> None:
@@ -77,10 +78,12 @@ class TaskRidge(MultiTaskRegressor):
         return float(lam)
 
     @overload
-    def predict(self, X: Any, tasks: Any, *, return_std: Literal[False] = ...) -> Float: ...
+    def predict(self, X: ArrayLike, tasks: Labels, *, return_std: Literal[False] = ...) -> Float: ...
     @overload
-    def predict(self, X: Any, tasks: Any, *, return_std: Literal[True]) -> tuple[Float, Float]: ...
-    def predict(self, X: Any, tasks: Any, *, return_std: bool = False) -> Float | tuple[Float, Float]:
+    def predict(self, X: ArrayLike, tasks: Labels, *, return_std: Literal[True]) -> tuple[Float, Float]: ...
+    def predict(
+        self, X: ArrayLike, tasks: Labels, *, return_std: bool = False
+    ) -> Float | tuple[Float, Float]:
         """Expected rewards of rows `X` (m, d) for the tasks named, shape (m,); if asked, standard errors too.
 
         The standard error is the posterior's of `x'theta_t` under the prior of `noise_`, so it counts the

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from banister.data import Float, Int, as_matrix, as_vector
 from banister.errors import DataFileError, InputError, ShapeError
 from banister.online.door import check_index
+
+
+class Frame(Protocol):
+    """A table whose columns are asked for by name, such as a polars or pandas DataFrame."""
+
+    @property
+    def columns(self) -> Any:
+        """The names of the columns."""
+
+    def __getitem__(self, name: Any, /) -> Any:
+        """A column."""
+
+
+Logs = str | Path | Frame | Mapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +72,11 @@ class LogRows:
 
 
 def read_logs(
-    logs: Any,
+    logs: Logs,
     *,
     task: str = "task",
     reward: str = "reward",
-    features: str | list[str] = "f*",
+    features: str | Sequence[str] = "f*",
     baseline_reward: str | None = None,
     actions: str | None = None,
     baseline: str | None = None,
@@ -158,7 +173,7 @@ def _labels(column: Any) -> tuple[list[str], Int]:
     return list(place), codes
 
 
-def _features(frame: Any, features: str | list[str]) -> Any:
+def _features(frame: Any, features: str | Sequence[str]) -> Any:
     if isinstance(features, str):
         names = [c for c in frame.columns if fnmatchcase(c, features)]
         if not names:

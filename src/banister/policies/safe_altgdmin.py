@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 
@@ -55,7 +55,7 @@ class SafeAltGDmin:
         self,
         alpha: float = 0.2,
         *,
-        safety: str = "certified",
+        safety: Literal["certified", "paper"] = "certified",
         rank: int | None = None,
         schedule: Schedule | None = None,
         confidence: float = 0.95,
