@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,6 +14,8 @@ import numpy as np
 from banister.data import Float, Int, as_matrix, as_vector
 from banister.errors import DataFileError, InputError, ShapeError
 from banister.online.door import check_index
+
+_MOST_LISTED = 50  # columns in a message: as many as can be read at a glance
 
 
 class Frame(Protocol):
@@ -157,10 +160,18 @@ def _file(path: Path) -> Any:
 def _column(frame: Any, name: str, role: str) -> Any:
     if name not in frame.columns:
         raise InputError(
-            f"The log has no column {name!r} for {role}; it has {', '.join(frame.columns[:12])}. Name it "
+            f"The log has no column {name!r} for {role}; it has {_listed(frame.columns, name)}. Name it "
             f"with {role}=..."
         )
     return frame[name]
+
+
+def _listed(columns: list[str], wanted: str) -> str:
+    """All columns; of a great many, those most like the one wanted, and how many others there are."""
+    if len(columns) <= _MOST_LISTED:
+        return ", ".join(columns)
+    near = get_close_matches(wanted, columns, n=_MOST_LISTED, cutoff=0.0)
+    return f"{', '.join(near)} and {len(columns) - len(near)} others"
 
 
 def _labels(column: Any) -> tuple[list[str], Int]:
@@ -178,7 +189,7 @@ def _features(frame: Any, features: str | Sequence[str]) -> Any:
         names = [c for c in frame.columns if fnmatchcase(c, features)]
         if not names:
             raise InputError(
-                f"No column matches features={features!r}; the log has {', '.join(frame.columns[:12])}."
+                f"No column matches features={features!r}; the log has {_listed(frame.columns, features)}."
             )
     else:
         names = list(features)
