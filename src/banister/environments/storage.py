@@ -48,7 +48,8 @@ def write_atomically(path: Path, content: bytes) -> None:
         _write(path, content)
     except OSError as reason:
         raise DataFileError(
-            f"{path} cannot be written ({reason.strerror or reason}); make room there, or choose another place."
+            f"{path} cannot be written ({reason.strerror or reason}); make room there, or choose another "
+            "place."
         ) from reason
 
 
