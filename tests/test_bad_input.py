@@ -120,7 +120,7 @@ def test_prediction_checks_rows_and_tasks():
         model.predict(X[:2], ["a", "z"])
     assert isinstance(caught.value, KeyError)
     assert "\\n" not in str(caught.value)
-    with pytest.raises(errors.ShapeError, match="3 features; 2 are expected"):
+    with pytest.raises(errors.ShapeError, match="3 features, but AltGDmin is expecting 2"):
         model.predict(np.ones((1, 3)), ["a"])
     with pytest.raises(errors.ShapeError, match="X has 2 rows and tasks has 1"):
         model.predict(X[:2], ["a"])
@@ -146,7 +146,7 @@ def test_add_tasks_checks():
     model = fit()
     with pytest.raises(errors.InputError, match=r"Task\(s\) 'a' are in the model already"):
         model.add_tasks(X[:2], Y[:2], ["a", "z"])
-    with pytest.raises(errors.ShapeError, match="3 features; 2 are expected"):
+    with pytest.raises(errors.ShapeError, match="3 features, but AltGDmin is expecting 2"):
         model.add_tasks(np.ones((1, 3)), [1.0], ["z"])
     assert model.tasks_.tolist() == ["a", "b", "c"]
 

@@ -54,13 +54,13 @@ class MethodOfMoments(MultiTaskRegressor):
         self.rank = rank
 
     def _fit(self, data: TaskData) -> None:
-        self.B_, self.eigenvalues_ = moment_subspace(data, int(self.rank))
+        self.B_, self.eigenvalues_ = moment_subspace(data, self.rank)
         self.W_ = subspace_coefficients(data, self.B_)
         self.theta_ = self.B_ @ self.W_
         self.warnings_ += short_task_warnings(data, self.B_.shape[1])
 
 
-def moment_subspace(data: TaskData, rank: int) -> tuple[Float, Float]:
+def moment_subspace(data: TaskData, rank: Whole) -> tuple[Float, Float]:
     """Top eigenvectors (d, r) of `mean y² x x'` over all rows, and all its eigenvalues (d,), largest first.
 
     Examples:
