@@ -146,7 +146,7 @@ def test_add_tasks_checks():
     model = fit()
     with pytest.raises(errors.InputError, match=r"Task\(s\) 'a' are in the model already"):
         model.add_tasks(X[:2], Y[:2], ["a", "z"])
-    with pytest.raises(errors.ShapeError, match="3 features, but AltGDmin is expecting 2"):
+    with pytest.raises(errors.ShapeError, match="3 features; 2 are expected"):
         model.add_tasks(np.ones((1, 3)), [1.0], ["z"])
     assert model.tasks_.tolist() == ["a", "b", "c"]
 

@@ -159,8 +159,8 @@ def as_matrix(value: Any, name: str, *, dtype: Any = np.float64, dim: int | None
         )
     if array.shape[1] == 0:
         raise ShapeError(
-            f"{name} has 0 feature(s) (shape={array.shape}) while a minimum of 1 is required; give at least one "
-            "feature."
+            f"{name} has 0 feature(s) (shape={array.shape}) while a minimum of 1 is required; give at "
+            "least one feature."
         )
     if dim is not None and array.shape[1] != dim:
         raise ShapeError(f"{name} has {array.shape[1]} features; {dim} are expected.")
