@@ -13,6 +13,7 @@ import numpy as np
 
 from banister.data import Float, Int, as_matrix, as_vector
 from banister.errors import DataFileError, InputError, ShapeError
+from banister.extras import LOGS, need
 from banister.online.door import check_index
 
 _MOST_LISTED = 50  # columns in a message: as many as can be read at a glance
@@ -125,6 +126,7 @@ def read_logs(
 
 
 def _frame(logs: Any) -> Any:
+    need(LOGS)
     import polars as pl
 
     if isinstance(logs, (str, Path)):
