@@ -83,6 +83,13 @@ def compare(
             own, or 0.2 if none of them has one.
         delay: rewards arrive this many rounds late.
         drop: the share of rewards that never arrive.
+
+    Examples:
+        >>> from banister import BaselineOnly, Oracle, Synthetic, compare
+        >>> env = Synthetic(dim=8, rank=2, tasks=6, actions=4, baseline_rank=2)
+        >>> results = compare(env, {"in place": BaselineOnly(), "best": Oracle(env)}, epochs=1, rounds=10)
+        >>> bool(results["in place"].regret[0] > results["best"].regret[0])
+        True
     """
     plan = _lengths(epochs, rounds)
     _check_plan(plan, delay, drop)
