@@ -20,6 +20,7 @@ from banister.estimators._varpro import Solution, Whitening
 from banister.estimators.base import Labels, MultiTaskRegressor, check_rank, label_list
 from banister.estimators.confidence import LowRankCovariance, least_squares_covariance
 from banister.estimators.paper import PaperSolver
+from banister.estimators.prediction import most_predictive
 from banister.estimators.shrinkage import Moments, RandomEffects, discounted, random_effects
 
 
@@ -27,7 +28,7 @@ class AltGDmin(MultiTaskRegressor):
     """Low-rank regression over many tasks, minimising `Σ_t ‖y_t − X_t B w_t‖²` over B (d, r) and w_t.
 
     Args:
-        rank: r, or "auto": as many directions as stand out from the noise.
+        rank: r, or "auto": of the directions that stand out from the noise, as many as help to predict.
         solver: "fast" (whitened variable projection, the default), "paper" (Algorithm 1 to the letter) or a
             `PaperSolver` with its settings.
         shrink: treat the tasks' coefficients as random effects with learned mean, covariance and noise;
@@ -134,7 +135,7 @@ class AltGDmin(MultiTaskRegressor):
         return solution
 
     def _scan(self, data: TaskData, rng: np.random.Generator) -> Float:
-        """The basis found at the rank that the data call for."""
+        """The basis of the rank that should predict best, among those whose directions stand out."""
         scan = ranks.scan_ranks(
             data,
             self._whitening,
@@ -147,7 +148,14 @@ class AltGDmin(MultiTaskRegressor):
             self.warnings_.append(
                 "No shared direction stands out from the noise; rank 1 was used. More rows would tell."
             )
-        return scan.solutions[max(scan.rank, 1) - 1].B
+        found = most_predictive(
+            data,
+            self._whitening,
+            scan.solutions[: max(scan.rank, 1)],
+            intercepts=self.fit_intercept,
+            threads=self.threads,
+        )
+        return found.B
 
     def _keep(self, data: TaskData, solution: Solution) -> None:
         self.rank_ = solution.B.shape[1]
