@@ -55,3 +55,8 @@ def test_auto_is_as_good_as_the_best_fixed_rank_where_shares_differ(seed):
     data = models["auto"]._data
     standing = scan_ranks(data, Whitening.of(data), rng=np.random.default_rng(0)).rank
     assert models["auto"].rank_ < standing  # which is what the criterion is for
+
+
+def test_auto_goes_on_to_higher_ranks_while_they_help():
+    data, _ = problem(d=20, T=40, r=6, n=40, noise=0.1)
+    assert AltGDmin().fit_data(data).rank_ == 6

@@ -23,6 +23,8 @@ from banister.estimators.paper import PaperSolver
 from banister.estimators.prediction import most_predictive
 from banister.estimators.shrinkage import Moments, RandomEffects, discounted, random_effects
 
+_RANKS_TRIED = (4, 8, 16, 20)  # by rank="auto"
+
 
 class AltGDmin(MultiTaskRegressor):
     """Low-rank regression over many tasks, minimising `Σ_t ‖y_t − X_t B w_t‖²` over B (d, r) and w_t.
@@ -135,27 +137,26 @@ class AltGDmin(MultiTaskRegressor):
         return solution
 
     def _scan(self, data: TaskData, rng: np.random.Generator) -> Float:
-        """The basis of the rank that should predict best, among those whose directions stand out."""
-        scan = ranks.scan_ranks(
-            data,
-            self._whitening,
-            rng=rng,
-            threads=self.threads,
-            max_passes=int(self.max_passes),
-            intercepts=self.fit_intercept,
-        )
+        """The basis of the rank that should predict best, among those whose directions stand out.
+
+        Four ranks are tried, then eight and so on, as long as the best is in the upper half of them.
+        """
+        for most in _RANKS_TRIED:
+            scan = ranks.scan_ranks(
+                data, self._whitening, rng=rng, max_rank=most, threads=self.threads,
+                max_passes=int(self.max_passes), intercepts=self.fit_intercept,
+            )  # fmt: skip
+            fits = scan.solutions[: max(scan.rank, 1)]
+            found = most_predictive(
+                data, self._whitening, fits, intercepts=self.fit_intercept, threads=self.threads
+            ).B
+            if scan.rank < most or found.shape[1] <= most // 2:
+                break
         if scan.rank == 0:
             self.warnings_.append(
                 "No shared direction stands out from the noise; rank 1 was used. More rows would tell."
             )
-        found = most_predictive(
-            data,
-            self._whitening,
-            scan.solutions[: max(scan.rank, 1)],
-            intercepts=self.fit_intercept,
-            threads=self.threads,
-        )
-        return found.B
+        return found
 
     def _keep(self, data: TaskData, solution: Solution) -> None:
         self.rank_ = solution.B.shape[1]
