@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help setup run test check bench docs docs-serve release-check clean
+.PHONY: help setup run test check bench peers docs docs-serve release-check clean
 help:           ## what each command does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
@@ -35,6 +35,9 @@ check: setup    ## lint, types, import contract, workflow files
 
 bench: $(VENV)/.bench  ## this machine, this library and its peers, side by side
 	$(BIN)/python benchmarks/estimators.py
+
+peers: $(VENV)/.bench  ## the same decisions by other libraries, side by side, into docs/benchmarks.md
+	$(BIN)/python benchmarks/side_by_side.py docs/benchmarks.md
 
 docs: $(VENV)/.docs  ## the documentation as a site in site/; a broken link or an undocumented name fails
 	$(BIN)/python -m banister.policies.table docs/policies.md
