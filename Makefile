@@ -37,7 +37,7 @@ bench: $(VENV)/.bench  ## this machine, this library and its peers, side by side
 	$(BIN)/python benchmarks/estimators.py
 
 peers: $(VENV)/.bench  ## the same decisions by other libraries, side by side, into docs/benchmarks.md
-	$(BIN)/python benchmarks/side_by_side.py docs/benchmarks.md
+	$(BIN)/python benchmarks/beside_others.py docs/benchmarks.md
 
 docs: $(VENV)/.docs  ## the documentation as a site in site/; a broken link or an undocumented name fails
 	$(BIN)/python -m banister.policies.table docs/policies.md

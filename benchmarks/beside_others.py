@@ -1,6 +1,6 @@
 """The same decisions by Banister and by other libraries: lines, gain, decisions below the floor, seconds.
 
-python benchmarks/side_by_side.py [PAGE]      writes the table into PAGE (docs/benchmarks.md) if given
+python benchmarks/beside_others.py [PAGE]      writes the table into PAGE (docs/benchmarks.md) if given
 
 Thirty shops choose one of four banners for each visitor. A visitor has five features; what a banner earns is
 linear in them, and shops' tastes are mixtures of two. Banner 0 is in place. Each library is used as its own
