@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from banister.safety.certificate import Certificate
+from banister.safety.scales import Scales
 
 from banister import SafeBandit
 from banister.online.model import Model, served
-from banister.safety.certificate import Certificate
-from banister.safety.scales import Scales
 from online_peers import peers
 
 Rows = list[dict[str, Any]]

@@ -42,3 +42,23 @@ def fifth_best(*, d, T, r, n, noise, seed):
 def relative_error(model_theta, theta):
     """‖Θ̂ − Θ‖_F / ‖Θ‖_F."""
     return float(np.linalg.norm(model_theta - theta) / np.linalg.norm(theta))
+
+
+def pupils(*, T=139, noise=11.0, seed=0, sizes=(3, 2, 3, 13)):
+    """(X, y, tasks) as in schools: categories whose shares differ between tasks, facts of a task, a constant.
+
+    22 to 251 rows a task. Coefficients are a common mean, two shared directions and a little of each task's
+    own. With the default sizes there are 28 features.
+    """
+    rng = np.random.default_rng(seed)
+    counts = np.clip(np.exp(rng.normal(4.55, 0.55, T)).astype(int), 22, 251)
+    tasks = np.repeat(np.arange(T), counts)
+    columns = []
+    for size in sizes:
+        shares = rng.dirichlet(np.full(size, 0.5), T)
+        columns.append(np.eye(size)[[rng.choice(size, p=shares[t]) for t in tasks]])
+    X = np.column_stack([*columns, rng.random((T, 6))[tasks], np.ones(len(tasks))])
+    d = X.shape[1]
+    own = rng.normal(0, 1, (d, 2)) @ rng.normal(0, 0.8, (2, T)) + 0.5 * rng.normal(0, 1, (d, T))
+    theta = np.append(rng.normal(0, 3, d - 1), 20.0)[:, None] + own
+    return X, np.einsum("ij,ji->i", X, theta[:, tasks]) + noise * rng.standard_normal(len(tasks)), tasks

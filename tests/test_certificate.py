@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from banister.safety.certificate import Certificate
+from banister.safety.scales import Scales
 
 from banister.contract import Outcomes, Requests
 from banister.safety import _kernels, checks
-from banister.safety.certificate import Certificate
 from banister.safety.constraint import Constraint
-from banister.safety.scales import Scales
 
 KINDS = ("known", "unknown", "noisy", "some")
 

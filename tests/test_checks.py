@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from banister.safety.regime import misfit_correlations
 
 from banister.data import TaskData
 from banister.estimators._varpro import Whitening
 from banister.safety import checks
-from banister.safety.regime import misfit_correlations
 from problems import problem
 
 

@@ -72,4 +72,3 @@ def test_the_prior_is_recovered():
     assert out.freedom[0] - 8 == pytest.approx(6, rel=0.15)
     shrunk = np.mean((np.log(out.variance) - np.log(true)) ** 2)
     assert shrunk < 0.7 * np.mean((np.log(seen) - np.log(true)) ** 2)
-

@@ -9,11 +9,11 @@ import time
 import numpy as np
 import polars as pl
 import pytest
+from banister.online.judge import Judge
 
 from banister import SafeBandit
 from banister.contract import Requests
 from banister.errors import BanisterWarning, InputError, SettingError, UnknownDecisionError
-from banister.online.judge import Judge
 from online_world import World, same, trained
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from banister.online.drift import EVERY_TASK, WINDOW, DriftGuard, _thresholds, _watch
 from scipy.stats import chi2
 
 from banister import SafeBandit
-from banister.online.drift import EVERY_TASK, WINDOW, DriftGuard, _thresholds, _watch
 from banister.safety import checks
 from online_world import World, trained
 

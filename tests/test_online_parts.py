@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from banister.online.drift import EVERY_TASK
+from banister.online.memory import Blocks, Memory, _after
+from banister.online.span import Span
+from banister.safety.certificate import Certificate
+from banister.safety.scales import Scales
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from banister.errors import ModelFileError
 from banister.online._digest import digests
-from banister.online.drift import EVERY_TASK
 from banister.online.files import write_atomically
-from banister.online.memory import Blocks, Memory, _after
 from banister.online.model_file import pack, require, unpack
 from banister.online.needed import rows_needed
-from banister.online.span import Span
-from banister.safety.certificate import Certificate
-from banister.safety.scales import Scales
 from online_world import trained
 
 

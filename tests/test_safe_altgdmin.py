@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from banister.safety.certificate import Certificate
+from banister.safety.certify import Certifier
 
 import banister as bn
 from banister.contract import Outcomes
@@ -11,8 +13,6 @@ from banister.errors import SettingError
 from banister.estimators.paper import PaperSolver
 from banister.policies.schedules import EqualSchedule
 from banister.safety import checks
-from banister.safety.certificate import Certificate
-from banister.safety.certify import Certifier
 from banister.safety.evidence import Evidence
 
 SMALL = {"dim": 20, "tasks": 20, "rank": 2, "actions": 6, "baseline_rank": 3, "noise_std": 0.01}

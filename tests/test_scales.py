@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from banister.safety.scales import Scales, rescale, scaled_rows
 
 from banister.safety.evidence import Observations, row_keys
-from banister.safety.scales import Scales, rescale, scaled_rows
 from problems import low_rank, rows_for
 
 

@@ -36,6 +36,11 @@ class Requests:
         baseline_reward: (m,) what the baseline is expected to earn; NaN where unknown.
         baseline_reward_std: (m,) standard error of that figure; 0 where it is exact.
         round: (m,) the round each row belongs to, non-decreasing; by default all rows are one round.
+
+    Examples:
+        >>> one = Requests(np.array([0]), np.eye(2)[None], np.array([1]), np.array([0.4]))
+        >>> len(one), one.dim, one.baseline_features()
+        (1, 2, array([[0., 1.]]))
     """
 
     task: Int
@@ -151,6 +156,12 @@ class Choices:
         lower_bound: (m,) the bound on its expected reward that was compared with the floor, NaN if none.
         floor: (m,) the least an action may be expected to earn, NaN where it is unknown.
         reason: (m,) short codes: `explore`, `certified`, `greedy`, `fallback:…`.
+
+    Examples:
+        >>> requests = Requests(np.array([0]), np.eye(2)[None], np.array([1]), np.array([0.4]))
+        >>> choices = Choices.of_index(requests, np.array([0]), GREEDY)
+        >>> choices.features, choices.certified
+        (array([[1., 0.]]), array([False]))
     """
 
     features: Float
@@ -190,9 +201,13 @@ class Outcomes:
     Attributes:
         task: (m,) task indices.
         features: (m, d) what was played.
-        reward: (m,) what it earned.
+        reward: (m,) what it earned; whole numbers become floats, so that later rewards keep their fractions.
         decision: (m,) the number of the request it answers, counted from 0 in the order of asking; by default
             the outcomes answer the latest requests, in their order.
+
+    Examples:
+        >>> Outcomes(np.array([0]), np.array([[1.0, 0.0]]), np.array([1])).reward
+        array([1.])
     """
 
     task: Int
@@ -202,6 +217,8 @@ class Outcomes:
 
     def __post_init__(self) -> None:
         m = len(self.task)
+        object.__setattr__(self, "features", np.asarray(self.features, dtype=float))
+        object.__setattr__(self, "reward", np.asarray(self.reward, dtype=float))
         if self.features.ndim != 2 or len(self.features) != m or self.reward.shape != (m,):
             raise ShapeError(
                 f"outcomes of {m} tasks need features (m, d) and m rewards; their shapes are "

@@ -11,7 +11,8 @@ BanisterError
 ├── NotFittedError (ValueError, AttributeError)
 ├── StoreError (OSError)             a store that must not be used from here any more
 ├── DataFileError (ValueError, OSError)   a file that is missing, altered or unreadable
-└── ModelFileError (ValueError, OSError)  a saved model that cannot be loaded
+├── ModelFileError (ValueError, OSError)  a saved model that cannot be loaded
+└── MissingExtraError (ImportError)  a library of an extra that is not installed
 BanisterWarning (UserWarning)
 ├── ConvergenceWarning               a fit that did not reach its stopping rule
 ├── DataWarning                      data that can be used but not trusted everywhere
@@ -73,6 +74,17 @@ class DataFileError(BanisterError, ValueError, OSError):
 
 class ModelFileError(BanisterError, ValueError, OSError):
     """A saved model that cannot be loaded."""
+
+
+class MissingExtraError(BanisterError, ImportError):
+    """A library that only an extra brings is not installed."""
+
+    @classmethod
+    def of(cls, library: str, extra: str) -> MissingExtraError:
+        """The error that says how to get the extra."""
+        return cls(
+            f"This needs {library}, which is not installed; get it with: pip install 'banister[{extra}]'."
+        )
 
 
 class BanisterWarning(UserWarning):

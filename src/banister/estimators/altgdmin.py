@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from typing import Any, Literal, Self, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import norm
 
-from banister.data import Float, Int, TaskData, as_matrix, joined_labels
+from banister.data import Float, Int, Number, TaskData, Whole, as_matrix, joined_labels
 from banister.errors import ConvergenceWarning, InputError, NotFittedError, SettingError
 from banister.estimators import rank as ranks
 from banister.estimators._centring import Centring
@@ -16,17 +17,20 @@ from banister.estimators._notes import data_notes, solve_note
 from banister.estimators._passes import Passes
 from banister.estimators._starts import solve
 from banister.estimators._varpro import Solution, Whitening
-from banister.estimators.base import MultiTaskRegressor, check_rank, label_list
+from banister.estimators.base import Labels, MultiTaskRegressor, check_rank, label_list
 from banister.estimators.confidence import LowRankCovariance, least_squares_covariance
 from banister.estimators.paper import PaperSolver
+from banister.estimators.prediction import most_predictive
 from banister.estimators.shrinkage import Moments, RandomEffects, discounted, random_effects
+
+_RANKS_TRIED = (4, 8, 16, 20)  # by rank="auto"
 
 
 class AltGDmin(MultiTaskRegressor):
     """Low-rank regression over many tasks, minimising `Σ_t ‖y_t − X_t B w_t‖²` over B (d, r) and w_t.
 
     Args:
-        rank: r, or "auto": as many directions as stand out from the noise.
+        rank: r, or "auto": of the directions that stand out from the noise, as many as help to predict.
         solver: "fast" (whitened variable projection, the default), "paper" (Algorithm 1 to the letter) or a
             `PaperSolver` with its settings.
         shrink: treat the tasks' coefficients as random effects with learned mean, covariance and noise;
@@ -68,17 +72,17 @@ class AltGDmin(MultiTaskRegressor):
 
     def __init__(
         self,
-        rank: int | str = "auto",
+        rank: Whole | Literal["auto"] = "auto",
         *,
-        solver: str | PaperSolver = "fast",
+        solver: Literal["fast", "paper"] | PaperSolver = "fast",
         shrink: bool | None = None,
         fit_intercept: bool = False,
-        noise_std: float | None = None,
-        tol: float = 1e-8,
-        max_passes: int = 400,
+        noise_std: Number | None = None,
+        tol: Number = 1e-8,
+        max_passes: Whole = 400,
         threads: int | None = None,
-        dtype: str = "float64",
-        seed: int = 0,
+        dtype: Literal["float64", "float32"] = "float64",
+        seed: Whole = 0,
     ) -> None:
         self.rank = rank
         self.solver = solver
@@ -106,7 +110,7 @@ class AltGDmin(MultiTaskRegressor):
 
     def _check_settings(self, data: TaskData) -> None:
         if self.rank != "auto":
-            check_rank(self.rank, data)  # type: ignore[arg-type]
+            check_rank(self.rank, data)
         if self.solver not in ("fast", "paper") and not isinstance(self.solver, PaperSolver):
             raise SettingError(f"solver={self.solver!r} must be 'fast', 'paper' or a PaperSolver.")
         if self.noise_std is not None and not (np.isfinite(self.noise_std) and self.noise_std > 0):
@@ -125,28 +129,34 @@ class AltGDmin(MultiTaskRegressor):
             paper = self.solver if isinstance(self.solver, PaperSolver) else PaperSolver()
             self.starts_agree_ = True
             return paper.solve(data, rank)
-        tol = max(self.tol, 1e-5) if data.X.dtype == np.float32 else self.tol
+        tol = float(max(self.tol, 1e-5) if data.X.dtype == np.float32 else self.tol)
         passes = Passes(data, rank, threads=self.threads)
         solution, self.starts_agree_ = solve(
-            passes, self._whitening, warm=warm, rng=rng, tol=tol, max_passes=self.max_passes
+            passes, self._whitening, warm=warm, rng=rng, tol=tol, max_passes=int(self.max_passes)
         )
         return solution
 
     def _scan(self, data: TaskData, rng: np.random.Generator) -> Float:
-        """The basis found at the rank that the data call for."""
-        scan = ranks.scan_ranks(
-            data,
-            self._whitening,
-            rng=rng,
-            threads=self.threads,
-            max_passes=self.max_passes,
-            intercepts=self.fit_intercept,
-        )
+        """The basis of the rank that should predict best, among those whose directions stand out.
+
+        Four ranks are tried, then eight and so on, as long as the best is in the upper half of them.
+        """
+        for most in _RANKS_TRIED:
+            scan = ranks.scan_ranks(
+                data, self._whitening, rng=rng, max_rank=most, threads=self.threads,
+                max_passes=int(self.max_passes), intercepts=self.fit_intercept,
+            )  # fmt: skip
+            fits = scan.solutions[: max(scan.rank, 1)]
+            found = most_predictive(
+                data, self._whitening, fits, intercepts=self.fit_intercept, threads=self.threads
+            ).B
+            if scan.rank < most or found.shape[1] <= most // 2:
+                break
         if scan.rank == 0:
             self.warnings_.append(
                 "No shared direction stands out from the noise; rank 1 was used. More rows would tell."
             )
-        return scan.solutions[max(scan.rank, 1) - 1].B
+        return found
 
     def _keep(self, data: TaskData, solution: Solution) -> None:
         self.rank_ = solution.B.shape[1]
@@ -195,13 +205,19 @@ class AltGDmin(MultiTaskRegressor):
             self.warnings_.append(note)
             warnings.warn(note, ConvergenceWarning, stacklevel=5)  # the line that called fit
 
-    def predict(self, X: Any, tasks: Any, *, return_std: bool = False) -> Any:
+    @overload
+    def predict(self, X: ArrayLike, tasks: Labels, *, return_std: Literal[False] = ...) -> Float: ...
+    @overload
+    def predict(self, X: ArrayLike, tasks: Labels, *, return_std: Literal[True]) -> tuple[Float, Float]: ...
+    def predict(
+        self, X: ArrayLike, tasks: Labels, *, return_std: bool = False
+    ) -> Float | tuple[Float, Float]:
         """Expected rewards of rows X (m, d), shape (m,); with `return_std` also their standard errors."""
         features, codes = self._check_rows(X, tasks)
         mean = self._predict(features, codes)
         return (mean, self._std(features, codes)) if return_std else mean
 
-    def interval(self, X: Any, tasks: Any, *, level: float = 0.95) -> tuple[Float, Float]:
+    def interval(self, X: ArrayLike, tasks: Labels, *, level: Number = 0.95) -> tuple[Float, Float]:
         """A confidence interval for the expected reward of each row: its lower and upper ends, (m,) each."""
         if not 0 < level < 1:
             raise SettingError(f"level={level!r} must lie between 0 and 1.")
@@ -209,7 +225,11 @@ class AltGDmin(MultiTaskRegressor):
         half = norm.ppf(0.5 + level / 2) * std
         return mean - half, mean + half
 
-    def predict_unseen(self, X: Any, *, return_std: bool = False) -> Any:
+    @overload
+    def predict_unseen(self, X: ArrayLike, *, return_std: Literal[False] = ...) -> Float: ...
+    @overload
+    def predict_unseen(self, X: ArrayLike, *, return_std: Literal[True]) -> tuple[Float, Float]: ...
+    def predict_unseen(self, X: ArrayLike, *, return_std: bool = False) -> Float | tuple[Float, Float]:
         """What to expect of a task with no rows yet: the population's mean, and its spread."""
         self._check_fitted()
         if self._effects is None:
@@ -221,7 +241,7 @@ class AltGDmin(MultiTaskRegressor):
         spread = np.einsum("mi,ij,mj->m", Z, self.prior_cov_, Z) + float(self.intercept_.var())
         return mean, np.sqrt(spread)
 
-    def add_tasks(self, X: Any, y: Any, tasks: Any) -> Self:
+    def add_tasks(self, X: ArrayLike, y: ArrayLike, tasks: Labels) -> Self:
         """Add new tasks from a handful of rows: B stays, only their coefficients are fitted."""
         self._check_fitted()
         features = as_matrix(X, "X", dtype=self.dtype, dim=self.theta_.shape[0])

@@ -9,8 +9,11 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
+from numpy.typing import ArrayLike
+
+from banister.data import Number, Whole, plain
 from banister.errors import InputError
 from banister.online import files
 from banister.online._digest import digests
@@ -21,6 +24,7 @@ from banister.online.door import check_id, check_key, check_number, check_reques
 from banister.online.engine import Engine
 from banister.online.head import Receipt
 from banister.online.ledger import Ledger
+from banister.online.logs import LogRows, Logs, read_logs
 from banister.online.refitter import Refitter
 from banister.online.settings import Settings
 from banister.online.sqlite.ledger import SqliteLedger
@@ -29,6 +33,9 @@ from banister.online.status import Status, status_of
 _SLOW = 1.0  # seconds: a call that applications time out on
 
 _log = logging.getLogger("banister.online")
+
+if TYPE_CHECKING:
+    from banister.online.dry_run import DryRun
 
 
 class SafeBandit:
@@ -69,29 +76,31 @@ class SafeBandit:
 
     def __init__(
         self,
-        alpha: float = 0.1,
+        alpha: Number = 0.1,
         *,
         path: str | Path | None = None,
-        confidence: float = 0.95,
-        rank: int | None = None,
+        confidence: Number = 0.95,
+        rank: Whole | None = None,
         literal_floor: bool = False,
         mixing: bool = False,
-        norm_bound: float | None = None,
-        max_mixtures: int = 100_000,
+        norm_bound: Number | None = None,
+        max_mixtures: Whole = 100_000,
         drift_guard: bool = True,
-        refits: str = "background",
-        growth: float | None = None,
-        durability: str = "normal",
-        expire_after: float | None = None,
+        refits: Literal["background", "inline", "manual"] = "background",
+        growth: Number | None = None,
+        durability: Literal["normal", "full"] = "normal",
+        expire_after: Number | None = None,
         keep_actions: bool = False,
         keep_models: bool = True,
-        seed: int | None = None,
+        seed: Whole | None = None,
     ) -> None:
         settings = Settings(
-            alpha=alpha, confidence=confidence, rank=rank, literal_floor=literal_floor, mixing=mixing,
-            norm_bound=norm_bound, max_mixtures=max_mixtures, drift_guard=drift_guard, refits=refits,
-            growth=growth, durability=durability, expire_after=expire_after, keep_actions=keep_actions,
-            keep_models=keep_models, seed=secrets.randbits(63) if seed is None else seed,
+            alpha=plain(alpha), confidence=plain(confidence), rank=plain(rank),
+            literal_floor=plain(literal_floor), mixing=plain(mixing), norm_bound=plain(norm_bound),
+            max_mixtures=plain(max_mixtures), drift_guard=plain(drift_guard), refits=refits,
+            growth=plain(growth), durability=durability, expire_after=plain(expire_after),
+            keep_actions=plain(keep_actions), keep_models=plain(keep_models),
+            seed=secrets.randbits(63) if seed is None else plain(seed),
         )  # fmt: skip
         self._start(settings, files.check_path(path))
 
@@ -159,11 +168,11 @@ class SafeBandit:
     def decide(
         self,
         task: str,
-        actions: Any,
+        actions: ArrayLike,
         *,
-        baseline: int,
-        baseline_reward: float | tuple[float, float] | None = None,
-        baseline_reward_std: float = 0.0,
+        baseline: Whole,
+        baseline_reward: Number | tuple[Number, Number] | None = None,
+        baseline_reward_std: Number = 0.0,
         key: str | None = None,
     ) -> Decision:
         """The best certified action, or the baseline and the reason why nothing is certified.
@@ -192,11 +201,11 @@ class SafeBandit:
     def decide_many(
         self,
         tasks: Sequence[str],
-        actions: Any,
+        actions: ArrayLike | Sequence[ArrayLike],
         *,
-        baselines: Any,
-        baseline_rewards: Any = None,
-        baseline_reward_std: Any = 0.0,
+        baselines: ArrayLike,
+        baseline_rewards: ArrayLike | None = None,
+        baseline_reward_std: ArrayLike = 0.0,
     ) -> list[Decision]:
         """Decisions for many requests, in order, in one transaction.
 
@@ -214,7 +223,7 @@ class SafeBandit:
             self._engine.check_open(batch.dim)
             return decide_batch(self._engine, batch, self._mixture)
 
-    def reward(self, id: int, reward: float, *, key: str | None = None) -> str:  # noqa: A002
+    def reward(self, id: Whole, reward: Number, *, key: str | None = None) -> str:  # noqa: A002
         """Take in the reward of a decision.
 
         Returns "accepted"; or why it was ignored: "duplicate", "expired", or "retracted" for a decision whose
@@ -229,7 +238,7 @@ class SafeBandit:
         self._refitter.refit_if_due()
         return outcome
 
-    def reward_many(self, ids: Sequence[int], rewards: Sequence[float]) -> list[str]:
+    def reward_many(self, ids: Sequence[int], rewards: Sequence[Number]) -> list[str]:
         """Take in many rewards in one transaction; an unknown id refuses them all."""
         numbers = [check_id(i) for i in ids]
         values = [check_number(r, "reward", f"entry {i}: ") for i, r in enumerate(rewards)]
@@ -253,30 +262,64 @@ class SafeBandit:
             self._engine.check_open()
             return self._engine.retract(number, reason)
 
-    def warm_start(self, logs: Any, *, refit: bool = True, **columns: Any) -> int:
+    def warm_start(
+        self,
+        logs: Logs | LogRows,
+        *,
+        task: str = "task",
+        reward: str = "reward",
+        features: str | Sequence[str] = "f*",
+        baseline_reward: str | None = None,
+        actions: str | None = None,
+        baseline: str | None = None,
+        propensity: str | None = None,
+        refit: bool = True,
+    ) -> int:
         """Learn from logs of the policy in place, before the first decision; the number of rows taken in.
 
         Args:
             logs: a path (.parquet, .csv), a polars or pandas DataFrame, a mapping of columns, or what
                 `read_logs` made of one. The same log is taken in once, so a call that failed may be repeated.
+            task, reward, features, baseline_reward, actions, baseline, propensity: names of columns, see
+                `banister.online.logs.read_logs`.
             refit: fit at once.
-            columns: names, see `banister.online.logs.read_logs`: `task="task"`, `reward="reward"`,
-                `features="f*"`, `baseline_reward=None`.
         """
-        from banister.online.logs import LogRows, read_logs
-
-        rows = logs if isinstance(logs, LogRows) else read_logs(logs, **columns)
+        rows = logs if isinstance(logs, LogRows) else read_logs(
+            logs, task=task, reward=reward, features=features, baseline_reward=baseline_reward,
+            actions=actions, baseline=baseline, propensity=propensity,
+        )  # fmt: skip
         with self._lock:
             self._engine.warm_start(rows)
         if refit:
             self.refit()
         return len(rows.y)
 
-    def dry_run(self, logs: Any, **columns: Any) -> Any:
-        """What would happen on these logs, before going live; nothing changes. See `online.dry_run`."""
+    def dry_run(
+        self,
+        logs: Logs,
+        *,
+        task: str = "task",
+        reward: str = "reward",
+        features: str | Sequence[str] = "f*",
+        baseline_reward: str | None = None,
+        actions: str | None = None,
+        baseline: str | None = None,
+        propensity: str | None = None,
+        share: Number = 0.5,
+    ) -> DryRun:
+        """What would happen on these logs, before going live; nothing changes.
+
+        Args:
+            logs, task, reward, features, baseline_reward, actions, baseline, propensity: as in `warm_start`.
+            share: of the rows, in their order, that are fitted; the rest are judged.
+        """
         from banister.online.dry_run import dry_run
 
-        return dry_run(logs, self.settings, **columns)
+        rows = read_logs(
+            logs, task=task, reward=reward, features=features, baseline_reward=baseline_reward,
+            actions=actions, baseline=baseline, propensity=propensity,
+        )  # fmt: skip
+        return dry_run(rows, self.settings, share=check_number(share, "share"))
 
     def refit(self, *, wait: bool = True) -> int:
         """Fit everything seen and swap the model; decisions go on meanwhile. The version that serves now.

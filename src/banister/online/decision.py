@@ -25,6 +25,12 @@ class Decision(NamedTuple):
         reason: `certified`, or why the baseline is played (`safety.reasons.Reason`): `kept:…` behind an open
             gate, `fallback:…` behind a shut one.
         model_version: the model that decided; 0 before the first.
+
+    Examples:
+        >>> from banister import SafeBandit
+        >>> d = SafeBandit(refits="manual").decide("store-17", [[1.0, 0.0], [0.0, 1.0]], baseline=1)
+        >>> d.task, d.action, d.certified, d.reason, d.model_version
+        ('store-17', 1, False, 'fallback:no-data', 0)
     """
 
     id: int

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from banister.errors import DataFileError, InputError
+from banister.extras import LOGS, need
 from banister.online.ledger import Ledger
 
 # Column of the table: field of the decision's record.
@@ -22,6 +23,7 @@ _TEXT = ("task", "reason", "promise", "limited_by")
 
 def export(ledger: Ledger, path: Path) -> int:
     """Write the table; the number of rows."""
+    need(LOGS)
     import polars as pl
 
     if path.suffix != ".parquet":

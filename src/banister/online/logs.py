@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from banister.data import Float, Int, as_matrix, as_vector
 from banister.errors import DataFileError, InputError, ShapeError
+from banister.extras import LOGS, need
 from banister.online.door import check_index
+
+_MOST_LISTED = 50  # columns in a message: as many as can be read at a glance
+
+
+class Frame(Protocol):
+    """A table whose columns are asked for by name, such as a polars or pandas DataFrame."""
+
+    @property
+    def columns(self) -> Any:
+        """The names of the columns."""
+
+    def __getitem__(self, name: Any, /) -> Any:
+        """A column."""
+
+
+Logs = str | Path | Frame | Mapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +76,11 @@ class LogRows:
 
 
 def read_logs(
-    logs: Any,
+    logs: Logs,
     *,
     task: str = "task",
     reward: str = "reward",
-    features: str | list[str] = "f*",
+    features: str | Sequence[str] = "f*",
     baseline_reward: str | None = None,
     actions: str | None = None,
     baseline: str | None = None,
@@ -107,6 +126,7 @@ def read_logs(
 
 
 def _frame(logs: Any) -> Any:
+    need(LOGS)
     import polars as pl
 
     if isinstance(logs, (str, Path)):
@@ -142,10 +162,18 @@ def _file(path: Path) -> Any:
 def _column(frame: Any, name: str, role: str) -> Any:
     if name not in frame.columns:
         raise InputError(
-            f"The log has no column {name!r} for {role}; it has {', '.join(frame.columns[:12])}. Name it "
+            f"The log has no column {name!r} for {role}; it has {_listed(frame.columns, name)}. Name it "
             f"with {role}=..."
         )
     return frame[name]
+
+
+def _listed(columns: list[str], wanted: str) -> str:
+    """All columns; of a great many, those most like the one wanted, and how many others there are."""
+    if len(columns) <= _MOST_LISTED:
+        return ", ".join(columns)
+    near = get_close_matches(wanted, columns, n=_MOST_LISTED, cutoff=0.0)
+    return f"{', '.join(near)} and {len(columns) - len(near)} others"
 
 
 def _labels(column: Any) -> tuple[list[str], Int]:
@@ -158,12 +186,12 @@ def _labels(column: Any) -> tuple[list[str], Int]:
     return list(place), codes
 
 
-def _features(frame: Any, features: str | list[str]) -> Any:
+def _features(frame: Any, features: str | Sequence[str]) -> Any:
     if isinstance(features, str):
         names = [c for c in frame.columns if fnmatchcase(c, features)]
         if not names:
             raise InputError(
-                f"No column matches features={features!r}; the log has {', '.join(frame.columns[:12])}."
+                f"No column matches features={features!r}; the log has {_listed(frame.columns, features)}."
             )
     else:
         names = list(features)

@@ -22,6 +22,7 @@ from banister.data import Float, TaskData
 from banister.errors import ConvergenceWarning, DataFileError, InputError
 from banister.estimators.altgdmin import AltGDmin
 from banister.estimators.rank import DETECT, MOST_FITTED, fitted_share
+from banister.extras import LOGS, need
 from banister.learner.memory import Memory
 from banister.safety.belief import Believer
 from banister.safety.gates import Gates
@@ -124,6 +125,7 @@ def read_logs(path: Path, *, task: str, reward: str, features: str) -> TaskData:
 
 
 def _read(path: Path) -> pl.DataFrame:
+    need(LOGS)
     import polars as pl
 
     if path.suffix not in (".parquet", ".csv"):
