@@ -21,8 +21,9 @@ class Arms(Features):
     """Fixed arms × context: the features of arm `a` in context `c` are `[z, 0, …, own z, …, 0]`.
 
     `z` is 1 and the encoded context. The first part has coefficients that all arms share; after it each arm
-    has a part of its own, zero for all others. Numbers are shifted and scaled as the log says; a category that
-    the log did not show counts as "other"; a gap is filled, with a flag beside it where the log had gaps.
+    has a part of its own, zero for all others. Numbers are shifted and scaled as the log says; a category
+    that the log did not show counts as "other"; a gap is filled, with a flag beside it where the log had
+    gaps.
 
     Args:
         names: the arms.
@@ -82,7 +83,7 @@ class Arms(Features):
         frame = read_frame(logs)
         kinds = _kinds(frame, names_of(context, "context"), options.pop("categorical", ()))
         names = column(frame, arm, "arm").drop_nulls().cast(str).unique().sort().to_list()
-        return cls(names, **kinds, **options)
+        return cls(names, **{**options, **kinds})
 
     @property
     def names(self) -> list[str]:
@@ -125,12 +126,8 @@ class Arms(Features):
     @property
     def dim(self) -> int:
         """d: the shared part, and one for each arm."""
-        return self._head + len(self._names) * (
-            1 + sum(s.stop - s.start for n, s in self.context.slices.items() if self._is_own(n))
-        )
-
-    def _is_own(self, name: str) -> bool:
-        return self.own is None or name in self.own
+        own = [s for n, s in self.context.slices.items() if self.own is None or n in self.own]
+        return self._head + len(self._names) * (1 + sum(int(s.stop - s.start) for s in own))
 
     @property
     def feature_names(self) -> list[str]:

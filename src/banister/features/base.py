@@ -123,7 +123,7 @@ class Features(ABC):
         return json.dumps({"kind": self.kind, "schema": SCHEMA, **self._state()}, ensure_ascii=False)
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.to_json() == other.to_json()  # type: ignore[attr-defined]
+        return type(self) is type(other) and self.to_json() == other.to_json()
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -77,8 +77,8 @@ def _by_text(spec: str, features: Features, frame: Any) -> Int:
     names, columns = features.names, frame.columns
     if spec in names and spec in columns:
         raise InputError(
-            f"baseline={spec!r} is an arm and a column of the log; rename the column, or give the arm's index "
-            f"{names.index(spec)}."
+            f"baseline={spec!r} is an arm and a column of the log; rename the column, or give the arm's "
+            f"index {names.index(spec)}."
         )
     if spec in names:
         return np.full(len(frame), names.index(spec), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""One reader for every kind of table: pandas, polars, Arrow, CSV, Parquet, columns or rows as plain Python."""
+"""One reader for every kind of table: pandas, polars, Arrow, CSV, Parquet, plain columns or rows."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _series(name: str, values: Any) -> Any:
     """A column of one kind: whole numbers beside fractions become fractions, NaN stays NaN."""
     import polars as pl
 
-    if isinstance(values, (pl.Series,)):
+    if isinstance(values, pl.Series):
         return values.alias(name)
     return pl.Series(name, values, strict=False)
 
@@ -82,7 +82,7 @@ def _pandas_series(name: str, values: Any) -> Any:
         return pl.Series(name, items, strict=False)
     if str(values.dtype) == "category":  # its codes alone would be lost, its labels may be of any kind
         return _pandas_series(name, values.astype(values.cat.categories.dtype))
-    return pl.from_pandas(values).alias(name)
+    return pl.Series(name, pl.from_pandas(values))
 
 
 def _plain(value: Any) -> Any:

@@ -88,7 +88,8 @@ class Items(Features):
             if item not in self._items.slices or context not in self.spec.names:
                 raise SettingError(
                     f"cross holds {(item, context)!r}; give pairs of a column of the items "
-                    f"({', '.join(self._items.slices)}) and one of the context ({', '.join(self.spec.names)})."
+                    f"({', '.join(self._items.slices)}) and one of the context "
+                    f"({', '.join(self.spec.names)})."
                 )
 
     def _stock(self, frame: Any) -> None:
@@ -220,8 +221,8 @@ class Items(Features):
         state = parsed(text, cls.kind, SCHEMA)
         items = cls.__new__(cls)
         try:
-            kinds = (tuple(state[k]) for k in ("numeric", "categorical", "dates"))
-            spec = Spec(*kinds, state["max_categories"])
+            numeric, categorical, dates = (tuple(state[k]) for k in ("numeric", "categorical", "dates"))
+            spec = Spec(numeric, categorical, dates, state["max_categories"])
             items._settle(state["id"], spec, _check_cross(state["cross"]), check_most(state["max_features"]))
             items._items = context_from(state["items"]) or Context(())
             items._place = {name: i for i, name in enumerate(state["names"])}
@@ -254,4 +255,4 @@ def _check_cross(cross: Any) -> tuple[tuple[str, str], ...]:
             )
     if len(set(pairs)) != len(pairs):
         raise SettingError("cross holds one pair twice; give each once.")
-    return pairs  # type: ignore[return-value]
+    return pairs

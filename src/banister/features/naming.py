@@ -1,4 +1,4 @@
-"""Names of actions to their places in a list; what is unknown is named with its row, and all that is known."""
+"""Names of actions to their places in a list; an unknown one is an error that names its row."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHOWN = 20  # names that an error lists
 
 
 def name_codes(names: Any, place: Mapping[str, int], what: str) -> Int:
-    """(n,) the place of each name in a column or sequence; a row without one, or an unknown one, is an error."""
+    """(n,) the place of each name in a column or sequence; an unknown one is an error."""
     import polars as pl
 
     column = names if isinstance(names, pl.Series) else pl.Series(what, _plain(names), strict=False)

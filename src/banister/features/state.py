@@ -48,7 +48,9 @@ def parsed(text: Any, kind: str, schema: int) -> dict[str, Any]:
     try:
         state = json.loads(text)
     except (TypeError, ValueError) as reason:
-        raise ModelFileError(f"These features are not JSON ({reason}); restore the file from a copy.") from None
+        raise ModelFileError(
+            f"These features are not JSON ({reason}); restore the file from a copy."
+        ) from None
     if not isinstance(state, dict) or state.get("kind") != kind:
         raise ModelFileError(f"This JSON holds no {kind}; it was not written by to_json of one.")
     if state.get("schema") != schema:
