@@ -16,6 +16,8 @@ __version__ = "0.1.0"
 _HOME = {
     "SafeBandit": "banister.online.bandit",
     "Decision": "banister.online.decision",
+    "Arms": "banister.features.arms",
+    "Items": "banister.features.items",
     "SafeAltGDmin": "banister.policies.safe_altgdmin",
     "TaskData": "banister.data",
     "AltGDmin": "banister.estimators.altgdmin",

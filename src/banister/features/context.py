@@ -107,13 +107,17 @@ class Context:
 
     def vector(self, context: Any) -> list[float]:
         """Features of one context, given as a mapping of raw values."""
-        out = [0.0] * self.width
+        out, name = [0.0] * self.width, ""
         try:
             for name, write in self._writers:
                 write(context[name], out)
         except (KeyError, TypeError, IndexError):
             self._complain(context)
             raise
+        except OverflowError:
+            raise InputError(
+                f"context[{name!r}] is too large for a float; give a number that is not, or None."
+            ) from None
         return out
 
     def _complain(self, context: Any) -> None:

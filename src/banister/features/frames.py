@@ -56,7 +56,7 @@ def _table(source: Any) -> Any:
     if isinstance(source, Mapping):
         return pl.DataFrame([_series(str(name), values) for name, values in source.items()])
     if isinstance(source, Sequence):
-        return pl.from_dicts(list(source), infer_schema_length=None, strict=False)
+        return pl.from_dicts([dict(row) for row in source], infer_schema_length=None, strict=False)
     if type(source).__module__.startswith("pandas"):
         return pl.DataFrame([_pandas_series(str(name), source[name]) for name in source.columns])
     if hasattr(source, "__arrow_c_stream__"):
