@@ -39,7 +39,10 @@ _HOME = {
     "PooledConservativeUCB": "banister.policies.pooled_ucb",
     "LowRankUCB": "banister.policies.low_rank_ucb",
     "simulate": "banister.simulation.trial",
-    "compare": "banister.simulation.trial",
+    "compare": "banister.studies.comparison",
+    "from_logs": "banister.environments.replay",
+    "Policy": "banister.contract",
+    "LinearEnvironment": "banister.environments.base",
 }
 
 __all__ = ["__version__", "errors", *sorted(_HOME)]

@@ -163,14 +163,6 @@ class Arms(Features):
         out[:, head:].reshape(len(arm), len(self._names), len(own))[self._every[: len(arm)], arm] = own
         return out
 
-    def tensor(self, contexts: Any) -> Float:
-        """(n, K, d) features of all arms in many contexts."""
-        frame, K = read_frame(contexts, "contexts"), len(self._names)
-        out = np.zeros((len(frame), K, self.dim))
-        for arm in range(K):
-            self._fill(frame, 0, len(frame), np.full(len(frame), arm), out[:, arm])
-        return out
-
     @cached_property
     def _every(self) -> Int:
         return np.arange(len(self._names), dtype=np.int64)

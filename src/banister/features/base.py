@@ -12,7 +12,7 @@ import numpy as np
 from banister.data import Float, Int
 from banister.errors import InputError, NotFittedError, SettingError
 from banister.features.context import Context
-from banister.features.frames import read_frame
+from banister.features.frames import column, read_frame
 
 SCHEMA = 1
 BLOCK = 8192  # rows encoded at once: their features stay in the processor's cache
@@ -109,10 +109,16 @@ class Features(ABC):
             self._fill(frame, start, stop, played[start:stop], out[start:stop])
         return out
 
+    def tensor(self, contexts: Any) -> Float:
+        """(n, K, d) features of all actions in many contexts."""
+        frame, K = read_frame(contexts, "contexts"), len(self.names)
+        out = np.zeros((len(frame), K, self.dim))
+        for action in range(K):
+            self._fill(frame, 0, len(frame), np.full(len(frame), action), out[:, action])
+        return out
+
     def played(self, frame: Any, arms: Any) -> Int:
         """The index of what was played in each row; `arms` as in `rows`."""
-        from banister.features.frames import column
-
         index = self.index(column(frame, arms, "arm") if isinstance(arms, str) else arms)
         if len(index) != len(frame):
             raise InputError(f"There are {len(frame)} contexts and {len(index)} arms; give one arm a row.")
