@@ -83,8 +83,8 @@ class Replay(LinearEnvironment):
     """Requests drawn from a log, valued by a model of it; made by `from_logs`.
 
     Rewards that are all 0 or 1 in the log are drawn so here, with expected rewards kept within [0, 1]; others
-    are the expected reward and a residual of the task's own log rows (of the fit, so a little smaller than the
-    true noise where a task has few rows for its features).
+    are the expected reward and a residual of the task's own log rows (of the fit, so a little smaller than
+    the true noise where a task has few rows for its features).
 
     Attributes:
         labels: the tasks' labels.

@@ -185,6 +185,9 @@ class Arms(Features):
         return [self._names[i] for i in np.argmax(np.asarray(rows)[:, list(starts)], axis=1)]
 
     def _state(self) -> dict[str, Any]:
+        return {**self._settings(), "columns": context_state(self._context)}
+
+    def _settings(self) -> dict[str, Any]:
         return {
             "names": self._names,
             "numeric": self.spec.numeric,
@@ -194,7 +197,6 @@ class Arms(Features):
             "shared": self.shared,
             "max_categories": self.spec.most,
             "max_features": self.max_features,
-            "columns": context_state(self._context),
         }
 
     @classmethod

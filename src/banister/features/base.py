@@ -64,6 +64,14 @@ class Features(ABC):
     def _state(self) -> dict[str, Any]:
         """What JSON keeps."""
 
+    @abstractmethod
+    def _settings(self) -> dict[str, Any]:
+        """What the user chose: of what JSON keeps, the part that no log and no catalogue changes."""
+
+    def same_settings(self, other: Features) -> bool:
+        """Whether another object was made with the same choices, whatever each has learned since."""
+        return self.kind == other.kind and self._settings() == other._settings()
+
     @property
     def learned(self) -> bool:
         """Whether scales and categories are known."""

@@ -200,7 +200,7 @@ class Items(Features):
             out[:, at : at + width] = (left[:, :, None] * right[:, None, :]).reshape(len(own), width)
             at += width
 
-    def _state(self) -> dict[str, Any]:
+    def _settings(self) -> dict[str, Any]:
         return {
             "id": self.id,
             "numeric": self.spec.numeric,
@@ -209,6 +209,11 @@ class Items(Features):
             "cross": self.cross,
             "max_categories": self.spec.most,
             "max_features": self.max_features,
+        }
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            **self._settings(),
             "items": context_state(self._items),
             "names": self.names,
             "table": base64.b64encode(self._table.astype("<f8").tobytes()).decode(),

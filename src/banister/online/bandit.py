@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any, Self
 
 from banister.errors import InputError, UnknownDecisionError
-from banister.online import files
+from banister.features.base import Features
+from banister.features.frames import read_frame
+from banister.online import files, raw
 from banister.online._digest import digests
 from banister.online.audit import Audit, audit
 from banister.online.batch import check_batch, decide_batch
 from banister.online.decision import Decision
 from banister.online.door import check_id, check_number, check_request
 from banister.online.engine import Engine
+from banister.online.logs import LogRows, read_logs
 from banister.online.refitter import Refitter
 from banister.online.settings import Settings
 from banister.online.status import Status, status_of
@@ -27,6 +30,8 @@ class SafeBandit:
 
     Args:
         alpha: the share of the baseline reward that may be risked, strictly between 0 and 1.
+        features: `bn.Arms` or `bn.Items`, to decide from raw contexts. What a log teaches them is kept with
+            the store; the object given stays as it is, the bandit's own is `bandit.features`.
         path: where the model is kept, with its ledger beside it (`path` + ".ledger"). Every decision and
             reward is durable before the call returns. A store that exists is continued. None: memory.
         confidence: of all bounds together.
@@ -62,6 +67,7 @@ class SafeBandit:
         self,
         alpha: float = 0.1,
         *,
+        features: Features | None = None,
         path: str | Path | None = None,
         confidence: float = 0.95,
         rank: int | None = None,
@@ -84,15 +90,20 @@ class SafeBandit:
             growth=growth, durability=durability, expire_after=expire_after, keep_actions=keep_actions,
             keep_models=keep_models, seed=secrets.randbits(63) if seed is None else seed,
         )  # fmt: skip
-        self._start(settings, files.check_path(path))
+        self._start(settings, files.check_path(path), features)
 
-    def _start(self, settings: Settings | None, path: Path | None) -> None:
-        """Open a store with these settings; None takes the store's own."""
+    def _start(self, settings: Settings | None, path: Path | None, features: Features | None = None) -> None:
+        """Open a store with these settings and features; None takes the store's own."""
         self._lock = threading.RLock()
         self._engine = Engine(path, settings)
         self.settings = self._engine.settings
         self._mixture = self.settings.mixture()
         self._refitter = Refitter(self._engine, self._lock)
+        try:
+            self.features = raw.settle(self._engine.store.ledger, features)
+        except BaseException:
+            self._engine.close()
+            raise
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -129,9 +140,11 @@ class SafeBandit:
     def decide(
         self,
         task: str,
-        actions: Any,
+        actions: Any = None,
         *,
-        baseline: int,
+        baseline: Any,
+        context: Any = None,
+        offered: Any = None,
         baseline_reward: float | tuple[float, float] | None = None,
         baseline_reward_std: float = 0.0,
     ) -> Decision:
@@ -140,11 +153,24 @@ class SafeBandit:
         Args:
             task: any text; new tasks may come at any time.
             actions: (K, d) features of what may be chosen; K may differ from call to call.
-            baseline: index of the action that the policy in place would play.
+            baseline: index of the action that the policy in place would play; with `context` also its name,
+                or a function of the context that gives one of the two.
+            context: raw values by column, None where one is unknown, for a bandit with `features`.
+            offered: with `context`, the names of what may be chosen; None: everything.
             baseline_reward: what it is expected to earn; (low, high) if only bounds are known, which
                 certifies against the floor of `high`; None if unknown.
             baseline_reward_std: standard error of a number given.
         """
+        if actions is None or context is not None or offered is not None:
+            names, actions, baseline = raw.offer(self.features, actions, context, offered, baseline)
+            return raw.named(
+                self._decide(task, actions, baseline, baseline_reward, baseline_reward_std), names
+            )
+        return self._decide(task, actions, baseline, baseline_reward, baseline_reward_std)
+
+    def _decide(
+        self, task: str, actions: Any, baseline: Any, baseline_reward: Any, baseline_reward_std: Any
+    ) -> Decision:
         request = check_request(
             task, actions, baseline, baseline_reward, baseline_reward_std, self._engine.store.dim
         )
@@ -155,22 +181,39 @@ class SafeBandit:
 
     def decide_many(
         self,
-        tasks: Sequence[str],
-        actions: Any,
+        tasks: Any,
+        actions: Any = None,
         *,
         baselines: Any,
         baseline_rewards: Any = None,
         baseline_reward_std: Any = 0.0,
-    ) -> list[Decision]:
+        task: str = "task",
+    ) -> Any:
         """Decisions for many requests, in order, in one transaction.
 
         Args:
-            tasks: m labels.
-            actions: (m, K, d), or a sequence of m arrays (K_i, d).
-            baselines: m indices.
-            baseline_rewards: m numbers (NaN where unknown), or (m, 2) bounds, or None.
+            tasks: m labels; or, for a bandit with `features`, a frame of m raw contexts (see `read_frame`).
+            actions: (m, K, d), or a sequence of m arrays (K_i, d); left out for a frame.
+            baselines: m indices; for a frame an arm, an index, a function of the row, or a column.
+            baseline_rewards: m numbers (NaN where unknown), or (m, 2) bounds, or None; for a frame a column.
             baseline_reward_std: one number or m.
+            task: the frame's column of tasks.
+
+        Returns:
+            A list of decisions; for a frame a frame, one row a request.
         """
+        if actions is not None:
+            return self._decide_many(tasks, actions, baselines, baseline_rewards, baseline_reward_std)
+        asked = raw.frame_offer(self.features, tasks, task, baselines, baseline_rewards)
+        decisions = self._decide_many(
+            asked.tasks, asked.actions, asked.baselines, asked.rewards, baseline_reward_std
+        )
+        assert self.features is not None
+        return raw.answer_frame(tasks, self.features.names, asked.baselines, decisions)
+
+    def _decide_many(
+        self, tasks: Any, actions: Any, baselines: Any, baseline_rewards: Any, baseline_reward_std: Any
+    ) -> list[Decision]:
         batch = check_batch(
             tasks, actions, baselines, baseline_rewards, baseline_reward_std, self._engine.store.dim
         )
@@ -215,22 +258,42 @@ class SafeBandit:
             logs: a path (.parquet, .csv), a polars or pandas DataFrame, or a mapping of columns.
             refit: fit at once.
             columns: names, see `banister.online.logs.read_logs`: `task="task"`, `reward="reward"`,
-                `features="f*"`, `baseline_reward=None`.
+                `features="f*"`, `baseline_reward=None`. For a bandit with `features` see
+                `banister.online.raw.read_raw_logs`: `task="task"`, `arm="arm"`, `reward="reward"`,
+                `baseline=None`.
         """
-        from banister.online.logs import read_logs
-
-        rows = read_logs(logs, **columns)
+        if self.features is not None:
+            rows = self._learn_features(logs, **columns)
+        else:
+            rows = read_logs(logs, **columns)
         with self._lock:
             self._engine.warm_start(rows)
         if refit:
             self.refit()
         return len(rows.y)
 
-    def dry_run(self, logs: Any, **columns: Any) -> Any:
+    def _learn_features(self, logs: Any, **columns: Any) -> LogRows:
+        """The rows of a raw log; features that have not learned yet do so, and are written down."""
+        assert self.features is not None
+        frame = read_frame(logs)
+        learned = raw.learned(self.features, frame)
+        rows = raw.read_raw_logs(frame, learned, **columns)
+        with self._lock:
+            self._engine.check_open(rows.X.shape[1])
+            if learned is not self.features:
+                raw.keep(self._engine.store.ledger, learned)
+                self.features = learned
+        return rows
+
+    def dry_run(self, logs: Any, *, share: float = 0.5, **columns: Any) -> Any:
         """What would happen on these logs, before going live; nothing changes. See `online.dry_run`."""
         from banister.online.dry_run import dry_run
 
-        return dry_run(logs, self.settings, **columns)
+        if self.features is None:
+            return dry_run(logs, self.settings, share=share, **columns)
+        frame = read_frame(logs)
+        rows = raw.read_raw_logs(frame, raw.learned(self.features, frame), offers=True, **columns)
+        return dry_run(rows, self.settings, share=share)
 
     def refit(self, *, wait: bool = True) -> int:
         """Fit everything seen and swap the model; decisions go on meanwhile. The version that serves now.

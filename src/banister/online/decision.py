@@ -34,6 +34,7 @@ class Decision(NamedTuple):
         floor: the least an action may be expected to earn; NaN where that is unknown.
         reason: `certified` or `fallback:…`.
         model_version: the model that decided; 0 before the first.
+        arm: the name of what is played, where the bandit makes features of named actions.
     """
 
     id: int
@@ -45,6 +46,7 @@ class Decision(NamedTuple):
     floor: float
     reason: str
     model_version: int
+    arm: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it: NaN becomes None."""

@@ -86,13 +86,13 @@ def dry_run(logs: Any, settings: Settings, *, share: float = 0.5, **columns: Any
     """Fit the first `share` of the log, judge the rest.
 
     Args:
-        logs: see `read_logs`, which also says what `columns` may name.
+        logs: see `read_logs`, which also says what `columns` may name; or rows that were read already.
         settings: of the bandit that would go live.
         share: of the rows, in their order, to fit.
     """
     if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share < 1:
         raise InputError(f"share={share!r} must lie strictly between 0 and 1.")
-    rows = read_logs(logs, **columns)
+    rows = logs if isinstance(logs, LogRows) else read_logs(logs, **columns)
     cut = int(share * len(rows))
     if not 0 < cut < len(rows):
         raise InputError(f"A log of {len(rows)} rows is too short to be cut at {share:.0%}.")

@@ -89,10 +89,10 @@ def read_logs(
         raise InputError("The log has no rows.")
     labels, codes = task_labels(column(frame, task, "task"))
     X = as_matrix(_features(frame, features), "features")
-    y = as_vector(_numbers(column(frame, reward, "reward")), f"column {reward!r}")
+    y = as_vector(numbers(column(frame, reward, "reward")), f"column {reward!r}")
     known = np.full(len(y), np.nan)
     if baseline_reward is not None:
-        known = _optional(column(frame, baseline_reward, "baseline_reward"), baseline_reward)
+        known = optional(column(frame, baseline_reward, "baseline_reward"), baseline_reward)
     offered = None if actions is None else _actions(column(frame, actions, "actions"), X)
     usual = X if baseline is None else _baselines(column(frame, baseline, "baseline"), offered)
     if propensity is None:
@@ -102,7 +102,7 @@ def read_logs(
             "A log with propensities explores: what was played is not what the policy in place would play. "
             "Name the column that says what would be, with baseline=..."
         )
-    chance = _propensity(column(frame, propensity, "propensity"), propensity)
+    chance = propensities(column(frame, propensity, "propensity"), propensity)
     return LogRows(labels, codes, X, y, usual, known, offered, chance)
 
 
@@ -135,7 +135,7 @@ def _features(frame: Any, features: str | list[str]) -> Any:
     columns = [column(frame, name, "features") for name in names]
     if len(columns) == 1 and columns[0].dtype.is_nested():
         return _lists(columns[0])
-    return np.column_stack([_numbers(c) for c in columns])
+    return np.column_stack([numbers(c) for c in columns])
 
 
 def _lists(values: Any) -> Float:
@@ -146,7 +146,8 @@ def _lists(values: Any) -> Float:
     return np.array(rows, dtype=float)
 
 
-def _numbers(values: Any) -> Float:
+def numbers(values: Any) -> Float:
+    """A polars column as floats; a gap is an error that names its row."""
     if not (values.dtype.is_numeric() or str(values.dtype) == "Boolean"):
         raise InputError(f"Column {values.name!r} holds {values.dtype}, not numbers; encode it first.")
     missing = values.is_null()
@@ -157,21 +158,21 @@ def _numbers(values: Any) -> Float:
     return np.asarray(values.to_numpy(), dtype=float)
 
 
-def _optional(values: Any, name: str) -> Float:
-    numbers = np.asarray(values.cast(float, strict=False).fill_null(np.nan).to_numpy(), dtype=float)
-    if np.isinf(numbers).any():
-        raise InputError(f"Column {name!r} holds infinity at row {int(np.argmax(np.isinf(numbers)))}.")
-    return numbers
+def optional(values: Any, name: str) -> Float:
+    """A polars column as floats, NaN at gaps."""
+    known = np.asarray(values.cast(float, strict=False).fill_null(np.nan).to_numpy(), dtype=float)
+    if np.isinf(known).any():
+        raise InputError(f"Column {name!r} holds infinity at row {int(np.argmax(np.isinf(known)))}.")
+    return known
 
 
-def _propensity(values: Any, name: str) -> Float:
-    numbers = _numbers(values)
-    bad = np.flatnonzero(~((numbers > 0) & (numbers <= 1)))
+def propensities(values: Any, name: str) -> Float:
+    """A polars column of probabilities."""
+    chance = numbers(values)
+    bad = np.flatnonzero(~((chance > 0) & (chance <= 1)))
     if len(bad):
-        raise InputError(
-            f"Column {name!r} is {numbers[bad[0]]} at row {bad[0]}; a propensity lies in (0, 1]."
-        )
-    return numbers
+        raise InputError(f"Column {name!r} is {chance[bad[0]]} at row {bad[0]}; a propensity lies in (0, 1].")
+    return chance
 
 
 def _baselines(values: Any, offered: list[Float] | None) -> Float:

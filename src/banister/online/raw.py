@@ -1,0 +1,174 @@
+"""Raw requests and raw logs: what `Arms` and `Items` make of them before a bandit sees feature rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from banister.data import Float, as_vector
+from banister.errors import InputError, SettingError
+from banister.features.base import Features
+from banister.features.baseline import baseline_index, baselines
+from banister.features.frames import column, read_frame
+from banister.features.loading import load_features
+from banister.online.decision import Decision
+from banister.online.ledger import Ledger
+from banister.online.logs import LogRows, numbers, optional, propensities, task_labels
+
+KEY = "features"  # of the ledger's table `meta`
+
+
+class Offer(NamedTuple):
+    """One raw request as a bandit takes it: names of the actions, their features, the baseline's index."""
+
+    names: list[str]
+    actions: Float
+    baseline: int
+
+
+def settle(ledger: Ledger, given: Features | None) -> Features | None:
+    """The features of a store: those it keeps, which must have been made as those given; else those given."""
+    text = ledger.meta(KEY)
+    if text is None:
+        if given is not None and given.learned:
+            keep(ledger, given)
+        return given
+    kept = load_features(json.loads(text))
+    if given is not None and (not kept.same_settings(given) or (given.learned and given != kept)):
+        raise SettingError(
+            f"{ledger.where} was made with other features ({kept!r}) than it is opened with now ({given!r}); "
+            "open it with SafeBandit.load, or start a new store."
+        )
+    return kept
+
+
+def keep(ledger: Ledger, features: Features) -> None:
+    """Write learned features down."""
+    ledger.set_meta(KEY, features.to_json())
+
+
+def learned(features: Features, frame: Any) -> Features:
+    """Features that know this log's scales: as they are, or a copy that has learned from it."""
+    return features if features.learned else load_features(features.to_json()).learn(frame)
+
+
+def offer(features: Features | None, actions: Any, context: Any, offered: Any, baseline: Any) -> Offer:
+    """What a raw request offers; an error where raw and ready-made features are mixed up."""
+    if features is None:
+        raise InputError(
+            "This bandit has no features of its own: give actions=, a (K, d) array; or make it with "
+            "SafeBandit(features=bn.Arms(...)) to give a raw context."
+        )
+    if actions is not None:
+        raise InputError("Give actions= or context=, not both; this bandit makes the features of a context.")
+    names = features.offered_names(offered)
+    index = baseline_index(baseline, names, context)
+    return Offer(names, features.actions(context, offered), index)
+
+
+def named(decision: Decision, names: Sequence[str]) -> Decision:
+    """The decision with the name of what is played; a mixture has none."""
+    return decision._replace(arm=names[decision.action]) if decision.action >= 0 else decision
+
+
+def read_raw_logs(
+    logs: Any,
+    features: Features,
+    *,
+    task: str = "task",
+    arm: str = "arm",
+    reward: str = "reward",
+    baseline: Any = None,
+    baseline_reward: str | None = None,
+    propensity: str | None = None,
+    offers: bool = False,
+) -> LogRows:
+    """Rows of a raw log.
+
+    Args:
+        logs: see `read_frame`.
+        features: learned `Arms` or `Items`.
+        task, arm, reward: names of columns: whose row it is, what was played, what it earned.
+        baseline: what the policy in place would play: an arm, an index, a function of the row, or a column.
+            None: what was played.
+        baseline_reward: a column with what the baseline was expected to earn; empty where unknown.
+        propensity: a column with the logging policy's probability of what it played; needs `baseline`.
+        offers: whether to make the features of everything that was on offer too, (K, d) a row.
+    """
+    frame = read_frame(logs)
+    if len(frame) == 0:
+        raise InputError("The log has no rows.")
+    if propensity is not None and baseline is None:
+        raise InputError(
+            "A log with propensities explores: what was played is not what the policy in place would play. "
+            "Say what would be, with baseline=..."
+        )
+    labels, codes = task_labels(column(frame, task, "task"))
+    y = as_vector(numbers(column(frame, reward, "reward")), f"column {reward!r}")
+    X = features.rows(frame, arm)
+    usual = X if baseline is None else _baseline_rows(features, frame, baseline)
+    known = np.full(len(y), np.nan)
+    if baseline_reward is not None:
+        known = optional(column(frame, baseline_reward, "baseline_reward"), baseline_reward)
+    chance = None
+    if propensity is not None:
+        chance = propensities(column(frame, propensity, "propensity"), propensity)
+    sets = list(features.tensor(frame)) if offers else None
+    return LogRows(labels, codes, X, y, usual, known, sets, chance)
+
+
+def _baseline_rows(features: Features, frame: Any, baseline: Any) -> Float:
+    names = np.array(features.names)
+    return features.rows(frame, names[baselines(baseline, features, frame)])
+
+
+class FrameOffer(NamedTuple):
+    """Many raw requests: labels (m), features (m, K, d), indices of the baselines (m,), known rewards."""
+
+    frame: Any
+    tasks: list[str]
+    actions: Float
+    baselines: Any
+    rewards: Float | None
+
+
+def frame_offer(
+    features: Features | None, requests: Any, task: str, baseline: Any, baseline_reward: str | None
+) -> FrameOffer:
+    """The requests of a frame, one a row; everything is on offer in each."""
+    if features is None:
+        raise InputError(
+            "This bandit has no features of its own: give tasks and actions=; or make it with "
+            "SafeBandit(features=bn.Arms(...)) to decide a frame of raw contexts."
+        )
+    frame = read_frame(requests, "requests")
+    labels, codes = task_labels(column(frame, task, "task"))
+    tasks = [labels[code] for code in codes]
+    rewards = None
+    if baseline_reward is not None:
+        rewards = optional(column(frame, baseline_reward, "baseline_reward"), baseline_reward)
+    index = baselines(baseline, features, frame)
+    return FrameOffer(frame, tasks, features.tensor(frame), index, rewards)
+
+
+def answer_frame(requests: Any, names: Sequence[str], baseline: Any, decisions: list[Decision]) -> Any:
+    """Decisions as a frame, one row a request: pandas if the requests came so, else polars."""
+    import polars as pl
+
+    columns: dict[str, list[Any]] = {
+        "id": [d.id for d in decisions],
+        "task": [d.task for d in decisions],
+        "arm": [names[d.action] if d.action >= 0 else None for d in decisions],
+        "baseline": [names[i] for i in baseline],
+        "certified": [d.certified for d in decisions],
+        "reason": [d.reason for d in decisions],
+        "lower_bound": [d.lower_bound for d in decisions],
+        "floor": [d.floor for d in decisions],
+        "model_version": [d.model_version for d in decisions],
+    }
+    if type(requests).__module__.startswith("pandas"):
+        return type(requests)(columns, index=requests.index)
+    return pl.DataFrame(columns)
