@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -206,6 +208,33 @@ def test_a_dry_run_on_a_raw_log(log):
     assert report.moved > 0.3
     assert all(e.value > 0 for e in report.uplift)
     assert not bandit.features.learned  # nothing changes
+
+
+PAGES = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/features.md"])
+def test_the_sessions_of_the_pages_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    n = 600
+    pl.DataFrame(
+        {
+            "store": [f"store-{i % 20}" for i in range(n)], "age": rng.normal(40, 9, n),
+            "basket": [None if i % 7 == 0 else float(i) for i in range(n)],
+            "device": rng.choice(["ios", "web"], n), "region": rng.choice(["n", "s"], n),
+            "banner": rng.choice(BANNERS, n), "click": rng.random(n) < 0.1,
+        }
+    ).write_parquet("log.parquet")  # fmt: skip
+    sessions = re.findall(r"```python\n(.*?)```", (PAGES / page).read_text(encoding="utf-8"), re.S)
+    session = next(s for s in sessions if "bn.Arms(" in s)
+    assert session.index("decide(") < session.index("reward(d.id")
+    assert len(session[: session.index("d.arm")].splitlines()) <= 6
+    names = {"bn": bn}
+    exec(session, names)
+    assert names["d"].arm in BANNERS
+    assert names["bandit"].status().decisions == 1
+    names["bandit"].close()
 
 
 def run(*arguments: str) -> str:
