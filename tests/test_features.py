@@ -80,6 +80,10 @@ def test_one_request_is_encoded_as_a_log_is(options):
         np.testing.assert_array_equal(learned.actions(context, ["bundle", "spring"]), actions[::-1])
 
 
+def test_names_may_come_as_arrays():
+    assert bn.Arms(np.array(["a", "b"]), numeric=pd.Index(["x"])) == bn.Arms(["a", "b"], numeric=["x"])
+
+
 def test_arms_without_context_are_arms():
     learned = bn.Arms(["a", "b", "c"]).learn({"x": [1]})
     assert learned.actions({}).tolist() == [[1, 1, 0, 0], [1, 0, 1, 0], [1, 0, 0, 1]]
@@ -431,6 +435,24 @@ def test_columns_of_lists_come_through():
 def test_a_fraction_may_come_late_in_a_csv(tmp_path):
     (tmp_path / "log.csv").write_text("x\n" + "1\n" * 2000 + "0.5\n")
     assert read_frame(tmp_path / "log.csv")["x"][2000] == 0.5
+
+
+def test_a_csv_shows_its_dates(tmp_path):
+    (tmp_path / "log.csv").write_text("when,arm\n2024-05-01T12:00:00,a\n2024-05-02T12:00:00,b\n")
+    found = bn.Arms.of_log(tmp_path / "log.csv", arm="arm", context=["when"])
+    assert found.spec.dates == ("when",)
+
+
+def test_pandas_without_pyarrow(monkeypatch):
+    def refuse(*_, **__):
+        raise ImportError("pyarrow is required")
+
+    monkeypatch.setattr(pl, "from_pandas", refuse)
+    frame = pd.DataFrame({"a": [1.5, None], "b": ["x", None], "c": [True, False]})
+    assert read_frame(frame).to_dicts() == [
+        {"a": 1.5, "b": "x", "c": True},
+        {"a": None, "b": None, "c": False},
+    ]
 
 
 def test_whole_numbers_with_gaps_and_odd_names():

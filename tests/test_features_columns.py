@@ -190,6 +190,20 @@ def test_every_way_to_write_a_moment_is_one():
     np.testing.assert_allclose(texts, filled(column, [moment]))
 
 
+def test_times_with_a_zone_are_taken_at_utc():
+    column = Moment.learn(series(days(20, hours=6)))
+    berlin = series([datetime(2024, 3, 5, 14, 30)]).dt.replace_time_zone("Europe/Berlin")
+    for way in (berlin, series(["2024-03-05T14:30:00+01:00"])):
+        out = np.empty((1, 4))
+        column.fill(way, out, 0)
+        np.testing.assert_allclose(out[0], one(column, datetime(2024, 3, 5, 13, 30)), atol=1e-12)
+
+
+def test_days_are_categories_if_asked():
+    column = Category.learn(series([date(2024, 1, 1), date(2024, 1, 1), date(2024, 1, 2)]), most=9)
+    assert one(column, date(2024, 1, 2)) == one(column, "2024-01-02") == [1, 0]
+
+
 def test_a_gap_in_dates_raises_the_flag():
     column = Moment.learn(series([*days(20), None]))
     assert one(column, None) == one(column, pd.NaT) == [0.0, 0.0, 1.0]
@@ -203,6 +217,8 @@ BAD_COLUMNS = [
     ({"numeric": ("x",)}, [None, None], r"'x' is empty in every row"),
     ({"numeric": ("x",)}, [date(2024, 1, 1)] * 2, r"holds Date, not numbers; name it in dates="),
     ({"categorical": ("x",)}, [[1], [2]], r"'x' holds List\(Int64\), not categories"),
+    ({"categorical": ("x",)}, [datetime(2024, 1, 1)] * 2, r"'x' holds Datetime.*name it in dates="),
+    ({"dates": ("x",)}, ["soon", "later"], r"'x' holds 'soon' at row 0, which is no date"),
     ({"categorical": ("x",)}, [None, None], r"'x' is empty in every row"),
     ({"dates": ("x",)}, [1, 2], r"'x' holds Int64, not dates"),
     ({"dates": ("x",)}, ["2024-01-01", "soon"], r"'x' holds 'soon' at row 1, which is no date"),
@@ -234,6 +250,7 @@ BAD_CONTEXTS = [
     ({"age": math.inf, "device": "ios", "when": None}, r"context\['age'\]=inf is too large"),
     ({"age": 10**400, "device": "ios", "when": None}, r"context\['age'\] is too large for a float"),
     ({"age": 1, "device": ["ios"], "when": None}, r"context\['device'\]=\['ios'\] must be one category"),
+    ({"age": 1, "device": datetime(2024, 1, 1), "when": None}, r"must be one category"),
     ({"age": 1, "device": "ios", "when": "soon"}, r"context\['when'\]='soon' is no date; write"),
     ({"age": 1, "device": "ios", "when": 3}, r"context\['when'\]=3 must be a date"),
 ]

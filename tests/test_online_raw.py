@@ -144,6 +144,30 @@ def test_a_store_keeps_what_was_learned(log, tmp_path):
         pass
 
 
+def test_a_store_takes_a_new_catalogue_and_keeps_its_scales(tmp_path):
+    path = tmp_path / "wine.banister"
+    wines = {"item": ["red", "white"], "price": [10.0, 30.0]}
+    visits = {"task": ["a"] * 4, "age": [20, 30, 40, 50], "arm": ["red", "white"] * 2, "reward": [1, 2, 3, 4]}
+
+    def items(catalogue, **options):
+        return bn.Items(catalogue, numeric=["price"], context_numeric=["age"], **options)
+
+    with bn.SafeBandit(features=items(wines), path=path, refits="manual") as bandit:
+        bandit.warm_start(visits, refit=False)
+        before = bandit.features.actions({"age": 35}, ["white"])
+    new = {"item": ["white", "port"], "price": [30.0, 99.0]}
+    with bn.SafeBandit(features=items(new), path=path, refits="manual") as bandit:
+        assert bandit.features.names == ["white", "port"]
+        np.testing.assert_array_equal(bandit.features.actions({"age": 35}, ["white"]), before)
+        assert bandit.decide("a", context={"age": 35}, baseline="port").arm == "port"
+    with bn.SafeBandit.load(path) as bandit:
+        assert bandit.features.names == ["white", "port"]
+    others = (items(wines, cross=[("price", "age")]), bn.Items(wines, categorical=["price"]))
+    for other in (*others, items(new).learn(visits)):
+        with pytest.raises(SettingError, match="other features"):
+            bn.SafeBandit(features=other, path=path)
+
+
 def test_the_object_given_stays_as_it_is(log):
     mine = arms()
     for _ in range(2):  # and so can serve two bandits

@@ -102,6 +102,9 @@ class Arms(Features):
         self._keep(context, widths, advice)
         return self
 
+    def adopt(self, other: Features) -> None:
+        """Nothing: a fixed list of arms does not change."""
+
     @cached_property
     def _place(self) -> dict[str, int]:
         return {name: i for i, name in enumerate(self._names)}

@@ -72,6 +72,14 @@ class Features(ABC):
         """Whether another object was made with the same choices, whatever each has learned since."""
         return self.kind == other.kind and self._settings() == other._settings()
 
+    def same_scales(self, other: Features) -> bool:
+        """Whether another object of the same settings has learned the same."""
+        return self._context == other._context
+
+    @abstractmethod
+    def adopt(self, other: Features) -> None:
+        """Take over what may change under a model's feet from another object of the same settings."""
+
     @property
     def learned(self) -> bool:
         """Whether scales and categories are known."""

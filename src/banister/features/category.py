@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, ClassVar
 
 import numpy as np
@@ -101,7 +102,7 @@ def one_text(name: str, value: Any) -> str | None:
         return str(int(value))
     if isinstance(value, (float, np.floating)):
         return number_text(float(value))
-    if isinstance(value, (list, tuple, dict, set, np.ndarray)):
+    if isinstance(value, (list, tuple, dict, set, np.ndarray, datetime, np.datetime64)):
         raise InputError(f"context[{name!r}]={value!r} must be one category, such as text or a number.")
     try:
         return str(value) if value == value else None
@@ -121,9 +122,10 @@ def to_texts(values: Any) -> Any:
     import polars as pl
 
     kind = values.dtype
-    if kind.is_nested() or kind in (pl.Object, pl.Binary):
+    if kind.is_nested() or kind in (pl.Object, pl.Binary, pl.Datetime, pl.Duration, pl.Time):
         raise InputError(
-            f"Column {values.name!r} holds {kind}, not categories; make it text or a number first."
+            f"Column {values.name!r} holds {kind}, not categories; name it in dates= if it holds times, or "
+            "make it text or a number first."
         )
     if kind.is_float():
         seen = values.unique().to_list()

@@ -56,6 +56,7 @@ class Spec:
 
 def names_of(value: Any, what: str) -> tuple[str, ...]:
     """A list of names, or an error that says how to write one."""
+    value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise SettingError(f"{what}={value!r} must be a list of names, such as ['age', 'basket'].")
     for name in value:

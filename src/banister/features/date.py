@@ -122,7 +122,7 @@ def to_seconds(values: Any, first: int) -> Float:
     kind = values.dtype
     moments = values
     if kind == pl.String:
-        moments = values.str.to_datetime(strict=False, time_unit="us")
+        moments = _parsed(values)
         bad = values.is_not_null() & moments.is_null()
         if bad.any():
             row = int(bad.arg_max())
@@ -134,3 +134,13 @@ def to_seconds(values: Any, first: int) -> Float:
         raise InputError(f"Column {values.name!r} holds {kind}, not dates; name it in numeric= instead.")
     micro = moments.cast(pl.Datetime("us")).cast(pl.Int64)
     return np.asarray(micro.cast(pl.Float64).fill_null(float("nan")).to_numpy(), dtype=np.float64) / 1e6
+
+
+def _parsed(values: Any) -> Any:
+    """Text as moments, null where it is none."""
+    import polars as pl
+
+    try:
+        return values.str.to_datetime(strict=False, time_unit="us")
+    except pl.exceptions.PolarsError:  # not one row looks like a date
+        return pl.Series(values.name, [None] * len(values), dtype=pl.Datetime("us"))

@@ -82,7 +82,10 @@ def _pandas_series(name: str, values: Any) -> Any:
         return pl.Series(name, items, strict=False)
     if str(values.dtype) == "category":  # its codes alone would be lost, its labels may be of any kind
         return _pandas_series(name, values.astype(values.cat.categories.dtype))
-    return pl.Series(name, pl.from_pandas(values))
+    try:
+        return pl.Series(name, pl.from_pandas(values))
+    except ImportError:  # some kinds of columns need pyarrow, which pandas can be without
+        return _pandas_series(name, values.astype(object))
 
 
 def _plain(value: Any) -> Any:
@@ -105,6 +108,7 @@ def _file(path: Path) -> Any:
     try:
         if path.suffix == ".parquet":
             return pl.read_parquet(path)
-        return pl.read_csv(path, infer_schema_length=None)  # all rows: a fraction may come late
+        # All rows tell a column's type: a fraction may come late.
+        return pl.read_csv(path, infer_schema_length=None, try_parse_dates=True)
     except (pl.exceptions.PolarsError, OSError) as reason:
         raise DataFileError(f"{path} cannot be read ({reason}).") from None

@@ -44,6 +44,7 @@ class Items(Features):
     """
 
     kind: ClassVar[str] = "items"
+    _frame: Any = None  # the raw catalogue; JSON keeps its features only
 
     def __init__(
         self,
@@ -100,6 +101,7 @@ class Items(Features):
                 f"Column {self.id!r} of the catalogue holds {names[row]!r} at row {row}; every item needs a "
                 "name of its own."
             )
+        self._frame = frame
         self._table = self._items.block(frame, 0, len(frame))
         self._place = {name: i for i, name in enumerate(names.to_list())}
 
@@ -107,6 +109,15 @@ class Items(Features):
         """Take in another catalogue: new items, other prices. Scales and categories stay; returns itself."""
         self._stock(read_frame(catalogue, "catalogue"))
         return self
+
+    def same_scales(self, other: Features) -> bool:
+        """Whether another object of the same settings has learned the same of items and contexts."""
+        return isinstance(other, Items) and super().same_scales(other) and self._items == other._items
+
+    def adopt(self, other: Features) -> None:
+        """Take over the catalogue of another object of the same settings."""
+        if isinstance(other, Items) and other._frame is not None:
+            self.update(other._frame)
 
     @property
     def names(self) -> list[str]:
@@ -207,6 +218,7 @@ class Items(Features):
             "categorical": self.spec.categorical,
             "dates": self.spec.dates,
             "cross": self.cross,
+            "item_columns": [[c.kind, c.name] for c in self._items.columns],
             "max_categories": self.spec.most,
             "max_features": self.max_features,
         }

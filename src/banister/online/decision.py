@@ -20,7 +20,7 @@ CODES = {reason: code for code, reason in REASONS.items()}  # files keep reasons
 
 
 class Decision(NamedTuple):
-    """One decision; every field but `features` is also in the ledger's row.
+    """One decision; every field but `features` and `arm` is also in the ledger's row.
 
     Attributes:
         id: name it when the reward arrives.

@@ -37,11 +37,16 @@ def settle(ledger: Ledger, given: Features | None) -> Features | None:
             keep(ledger, given)
         return given
     kept = load_features(json.loads(text))
-    if given is not None and (not kept.same_settings(given) or (given.learned and given != kept)):
+    if given is None:
+        return kept
+    if not kept.same_settings(given) or (given.learned and not kept.same_scales(given)):
         raise SettingError(
             f"{ledger.where} was made with other features ({kept!r}) than it is opened with now ({given!r}); "
             "open it with SafeBandit.load, or start a new store."
         )
+    kept.adopt(given)
+    if kept.to_json() != json.loads(text):
+        keep(ledger, kept)
     return kept
 
 
