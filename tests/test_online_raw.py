@@ -16,7 +16,7 @@ import banister as bn
 from banister.cli import online as _commands  # noqa: F401  (adds the commands)
 from banister.cli.app import app
 from banister.errors import InputError, NotFittedError, SettingError
-from banister.online.raw import read_raw_logs
+from banister.online.raw import offers, read_raw_logs
 from online_world import same
 from raw_world import BANNERS, COLUMNS, Shop, arms
 
@@ -212,7 +212,7 @@ def test_mixed_up_requests_are_told_apart(bandit):
 
 def test_raw_rows_by_two_routes(log):
     made = arms().learn(log)
-    rows = read_raw_logs(log, made, **COLUMNS, baseline="usual", propensity="p", offers=True)
+    rows = offers(made, log, **COLUMNS, baseline="usual", propensity="p")
     np.testing.assert_array_equal(rows.X, made.rows(log, "banner"))
     np.testing.assert_array_equal(rows.baseline, made.rows(log, "usual"))
     assert rows.propensity.tolist() == log["p"].to_list()

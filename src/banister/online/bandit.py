@@ -10,7 +10,6 @@ from typing import Any, Self
 
 from banister.errors import InputError, UnknownDecisionError
 from banister.features.base import Features
-from banister.features.frames import read_frame
 from banister.online import files, raw
 from banister.online._digest import digests
 from banister.online.audit import Audit, audit
@@ -90,20 +89,16 @@ class SafeBandit:
             growth=growth, durability=durability, expire_after=expire_after, keep_actions=keep_actions,
             keep_models=keep_models, seed=secrets.randbits(63) if seed is None else seed,
         )  # fmt: skip
-        self._start(settings, files.check_path(path), features)
+        self._start(settings, files.check_path(path))
+        self.features = raw.settled(self, features)
 
-    def _start(self, settings: Settings | None, path: Path | None, features: Features | None = None) -> None:
-        """Open a store with these settings and features; None takes the store's own."""
+    def _start(self, settings: Settings | None, path: Path | None) -> None:
+        """Open a store with these settings; None takes the store's own."""
         self._lock = threading.RLock()
         self._engine = Engine(path, settings)
         self.settings = self._engine.settings
         self._mixture = self.settings.mixture()
         self._refitter = Refitter(self._engine, self._lock)
-        try:
-            self.features = raw.settle(self._engine.store.ledger, features)
-        except BaseException:
-            self._engine.close()
-            raise
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -113,6 +108,7 @@ class SafeBandit:
             raise files.missing(path)
         bandit = cls.__new__(cls)
         bandit._start(None, place)
+        bandit.features = raw.settled(bandit, None)
         return bandit
 
     def save(self, path: str | Path) -> None:
@@ -162,15 +158,8 @@ class SafeBandit:
             baseline_reward_std: standard error of a number given.
         """
         if actions is None or context is not None or offered is not None:
-            names, actions, baseline = raw.offer(self.features, actions, context, offered, baseline)
-            return raw.named(
-                self._decide(task, actions, baseline, baseline_reward, baseline_reward_std), names
-            )
-        return self._decide(task, actions, baseline, baseline_reward, baseline_reward_std)
-
-    def _decide(
-        self, task: str, actions: Any, baseline: Any, baseline_reward: Any, baseline_reward_std: Any
-    ) -> Decision:
+            given = {"baseline_reward": baseline_reward, "baseline_reward_std": baseline_reward_std}
+            return raw.decide(self, task, actions, context, offered, baseline, given)
         request = check_request(
             task, actions, baseline, baseline_reward, baseline_reward_std, self._engine.store.dim
         )
@@ -202,18 +191,8 @@ class SafeBandit:
         Returns:
             A list of decisions; for a frame a frame, one row a request.
         """
-        if actions is not None:
-            return self._decide_many(tasks, actions, baselines, baseline_rewards, baseline_reward_std)
-        asked = raw.frame_offer(self.features, tasks, task, baselines, baseline_rewards)
-        decisions = self._decide_many(
-            asked.tasks, asked.actions, asked.baselines, asked.rewards, baseline_reward_std
-        )
-        assert self.features is not None
-        return raw.answer_frame(tasks, self.features.names, asked.baselines, decisions)
-
-    def _decide_many(
-        self, tasks: Any, actions: Any, baselines: Any, baseline_rewards: Any, baseline_reward_std: Any
-    ) -> list[Decision]:
+        if actions is None:
+            return raw.decide_frame(self, tasks, task, baselines, baseline_rewards, baseline_reward_std)
         batch = check_batch(
             tasks, actions, baselines, baseline_rewards, baseline_reward_std, self._engine.store.dim
         )
@@ -262,38 +241,22 @@ class SafeBandit:
                 `banister.online.raw.read_raw_logs`: `task="task"`, `arm="arm"`, `reward="reward"`,
                 `baseline=None`.
         """
-        if self.features is not None:
-            rows = self._learn_features(logs, **columns)
-        else:
-            rows = read_logs(logs, **columns)
+        if self.features is not None and not isinstance(logs, LogRows):
+            logs, columns = raw.learn(self, logs, **columns), {}
+        rows = logs if isinstance(logs, LogRows) else read_logs(logs, **columns)
         with self._lock:
             self._engine.warm_start(rows)
         if refit:
             self.refit()
         return len(rows.y)
 
-    def _learn_features(self, logs: Any, **columns: Any) -> LogRows:
-        """The rows of a raw log; features that have not learned yet do so, and are written down."""
-        assert self.features is not None
-        frame = read_frame(logs)
-        learned = raw.learned(self.features, frame)
-        rows = raw.read_raw_logs(frame, learned, **columns)
-        with self._lock:
-            self._engine.check_open(rows.X.shape[1])
-            if learned is not self.features:
-                raw.keep(self._engine.store.ledger, learned)
-                self.features = learned
-        return rows
-
     def dry_run(self, logs: Any, *, share: float = 0.5, **columns: Any) -> Any:
         """What would happen on these logs, before going live; nothing changes. See `online.dry_run`."""
         from banister.online.dry_run import dry_run
 
-        if self.features is None:
-            return dry_run(logs, self.settings, share=share, **columns)
-        frame = read_frame(logs)
-        rows = raw.read_raw_logs(frame, raw.learned(self.features, frame), offers=True, **columns)
-        return dry_run(rows, self.settings, share=share)
+        if self.features is not None:
+            logs, columns = raw.offers(self.features, logs, **columns), {}
+        return dry_run(logs, self.settings, share=share, **columns)
 
     def refit(self, *, wait: bool = True) -> int:
         """Fit everything seen and swap the model; decisions go on meanwhile. The version that serves now.

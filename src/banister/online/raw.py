@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,19 +19,23 @@ from banister.online.decision import Decision
 from banister.online.ledger import Ledger
 from banister.online.logs import LogRows, numbers, optional, propensities, task_labels
 
-KEY = "features"  # of the ledger's table `meta`
+if TYPE_CHECKING:
+    from banister.online.bandit import SafeBandit
+
+KEY = "features"  # of what the ledger keeps beside its rows
 
 
-class Offer(NamedTuple):
-    """One raw request as a bandit takes it: names of the actions, their features, the baseline's index."""
+def settled(bandit: SafeBandit, given: Features | None) -> Features | None:
+    """The features of a bandit just opened; if they do not fit its store, the store is closed again."""
+    try:
+        return _settle(bandit._engine.store.ledger, given)
+    except BaseException:
+        bandit.close()
+        raise
 
-    names: list[str]
-    actions: Float
-    baseline: int
 
-
-def settle(ledger: Ledger, given: Features | None) -> Features | None:
-    """The features of a store: those it keeps, which must have been made as those given; else those given."""
+def _settle(ledger: Ledger, given: Features | None) -> Features | None:
+    """What a store keeps, which must have been made as what is given; else what is given."""
     text = ledger.meta(KEY)
     if text is None:
         if given is not None and given.learned:
@@ -55,13 +60,17 @@ def keep(ledger: Ledger, features: Features) -> None:
     ledger.set_meta(KEY, features.to_json())
 
 
-def learned(features: Features, frame: Any) -> Features:
-    """Features that know this log's scales: as they are, or a copy that has learned from it."""
-    return features if features.learned else load_features(features.to_json()).learn(frame)
-
-
-def offer(features: Features | None, actions: Any, context: Any, offered: Any, baseline: Any) -> Offer:
-    """What a raw request offers; an error where raw and ready-made features are mixed up."""
+def decide(
+    bandit: SafeBandit,
+    task: str,
+    actions: Any,
+    context: Any,
+    offered: Any,
+    baseline: Any,
+    given: dict[str, Any],
+) -> Decision:
+    """A decision from a raw context, with the name of what is played; a mixture has none."""
+    features = bandit.features
     if features is None:
         raise InputError(
             "This bandit has no features of its own: give actions=, a (K, d) array; or make it with "
@@ -71,12 +80,35 @@ def offer(features: Features | None, actions: Any, context: Any, offered: Any, b
         raise InputError("Give actions= or context=, not both; this bandit makes the features of a context.")
     names = features.offered_names(offered)
     index = baseline_index(baseline, names, context)
-    return Offer(names, features.actions(context, offered), index)
-
-
-def named(decision: Decision, names: Sequence[str]) -> Decision:
-    """The decision with the name of what is played; a mixture has none."""
+    decision = bandit.decide(task, features.actions(context, offered), baseline=index, **given)
     return decision._replace(arm=names[decision.action]) if decision.action >= 0 else decision
+
+
+def learn(bandit: SafeBandit, logs: Any, **columns: Any) -> LogRows:
+    """The rows of a raw log; features that have not learned yet do so, and are written down."""
+    assert bandit.features is not None
+    frame = read_frame(logs)
+    made = learned(bandit.features, frame)
+    rows = read_raw_logs(frame, made, **columns)
+    with bandit._lock:
+        bandit._engine.check_open(rows.X.shape[1])
+        if made is not bandit.features:
+            keep(bandit._engine.store.ledger, made)
+            bandit.features = made
+    return rows
+
+
+def learned(features: Features, frame: Any) -> Features:
+    """Features that know this log's scales: as they are, or a copy that has learned from it."""
+    return features if features.learned else load_features(features.to_json()).learn(frame)
+
+
+def offers(features: Features, logs: Any, **columns: Any) -> LogRows:
+    """The rows of a raw log with everything that was on offer in each; nothing is kept."""
+    frame = read_frame(logs)
+    made = learned(features, frame)
+    rows = read_raw_logs(frame, made, **columns)
+    return replace(rows, actions=list(made.tensor(frame)))
 
 
 def read_raw_logs(
@@ -89,7 +121,6 @@ def read_raw_logs(
     baseline: Any = None,
     baseline_reward: str | None = None,
     propensity: str | None = None,
-    offers: bool = False,
 ) -> LogRows:
     """Rows of a raw log.
 
@@ -101,7 +132,6 @@ def read_raw_logs(
             None: what was played.
         baseline_reward: a column with what the baseline was expected to earn; empty where unknown.
         propensity: a column with the logging policy's probability of what it played; needs `baseline`.
-        offers: whether to make the features of everything that was on offer too, (K, d) a row.
     """
     frame = read_frame(logs)
     if len(frame) == 0:
@@ -121,8 +151,7 @@ def read_raw_logs(
     chance = None
     if propensity is not None:
         chance = propensities(column(frame, propensity, "propensity"), propensity)
-    sets = list(features.tensor(frame)) if offers else None
-    return LogRows(labels, codes, X, y, usual, known, sets, chance)
+    return LogRows(labels, codes, X, y, usual, known, None, chance)
 
 
 def _baseline_rows(features: Features, frame: Any, baseline: Any) -> Float:
@@ -130,20 +159,11 @@ def _baseline_rows(features: Features, frame: Any, baseline: Any) -> Float:
     return features.rows(frame, names[baselines(baseline, features, frame)])
 
 
-class FrameOffer(NamedTuple):
-    """Many raw requests: labels (m), features (m, K, d), indices of the baselines (m,), known rewards."""
-
-    frame: Any
-    tasks: list[str]
-    actions: Float
-    baselines: Any
-    rewards: Float | None
-
-
-def frame_offer(
-    features: Features | None, requests: Any, task: str, baseline: Any, baseline_reward: str | None
-) -> FrameOffer:
-    """The requests of a frame, one a row; everything is on offer in each."""
+def decide_frame(
+    bandit: SafeBandit, requests: Any, task: str, baseline: Any, baseline_reward: str | None, std: Any
+) -> Any:
+    """Decisions for a frame of raw contexts, one a row, with everything on offer; as a frame."""
+    features = bandit.features
     if features is None:
         raise InputError(
             "This bandit has no features of its own: give tasks and actions=; or make it with "
@@ -151,15 +171,21 @@ def frame_offer(
         )
     frame = read_frame(requests, "requests")
     labels, codes = task_labels(column(frame, task, "task"))
-    tasks = [labels[code] for code in codes]
     rewards = None
     if baseline_reward is not None:
         rewards = optional(column(frame, baseline_reward, "baseline_reward"), baseline_reward)
     index = baselines(baseline, features, frame)
-    return FrameOffer(frame, tasks, features.tensor(frame), index, rewards)
+    decisions = bandit.decide_many(
+        [labels[code] for code in codes],
+        features.tensor(frame),
+        baselines=index,
+        baseline_rewards=rewards,
+        baseline_reward_std=std,
+    )
+    return _answers(requests, features.names, index, decisions)
 
 
-def answer_frame(requests: Any, names: Sequence[str], baseline: Any, decisions: list[Decision]) -> Any:
+def _answers(requests: Any, names: Sequence[str], baseline: Any, decisions: list[Decision]) -> Any:
     """Decisions as a frame, one row a request: pandas if the requests came so, else polars."""
     import polars as pl
 
