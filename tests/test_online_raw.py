@@ -284,5 +284,8 @@ def test_one_command_from_a_csv_to_a_model(log, tmp_path):
         run("evaluate", str(tmp_path / "log.csv"), *columns, "--baseline", "usual", "--propensity", "p")
     )
     assert report["moved"] > 0.3
+    with pytest.raises(InputError, match="no column 'shop' for task"):
+        run("fit", str(tmp_path / "log.csv"), "--task", "shop", *columns[2:], "--out", str(tmp_path / "x"))
+    assert not list(tmp_path.glob("x*"))  # a log that cannot be used leaves no store behind
     with pytest.raises(InputError, match="--context needs --arm"):
         run("fit", str(tmp_path / "log.csv"), "--context", "age", "--out", str(tmp_path / "x.banister"))

@@ -104,15 +104,22 @@ def fit(
 
     Prints where every task stands, as JSON: its rows, and "open" or what keeps its gate shut.
     """
+    from banister.features.frames import read_frame
     from banister.online.bandit import SafeBandit
     from banister.online.files import ledger_path
+    from banister.online.logs import read_logs
+    from banister.online.raw import read_raw_logs
 
     if out.exists() or ledger_path(out).exists():
         raise InputError(f"There is a model at {str(out)!r} already; remove it, or choose another name.")
-    made = _arms(logs, arm, context, categorical)
+    names = {"task": task, "reward": reward, "baseline_reward": baseline_reward, "baseline": baseline}
+    made, frame = _arms(logs, arm, context, categorical), read_frame(logs)
+    if made is None:
+        rows = read_logs(frame, **_log_columns(arm, features, actions, **names))
+    else:
+        rows = read_raw_logs(frame, made.learn(frame), **_log_columns(arm, features, actions, **names))
     with SafeBandit(alpha, features=made, path=out, rank=rank, seed=seed, refits="manual") as bandit:
-        names = {"task": task, "reward": reward, "baseline_reward": baseline_reward, "baseline": baseline}
-        bandit.warm_start(logs, **_log_columns(arm, features, actions, **names))
+        bandit.warm_start(rows)
         _print(bandit.status().to_dict())
 
 
