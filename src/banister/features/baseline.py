@@ -94,7 +94,7 @@ def _by_column(values: Any, features: Features) -> Int:
     if not values.dtype.is_integer():
         return features.index(values)
     index = values.to_numpy()
-    bad = np.flatnonzero(values.is_null().to_numpy() | ~((index >= 0) & (index < len(features.names))))
+    bad = np.flatnonzero(~((index >= 0) & (index < len(features.names))))
     if len(bad):
         raise InputError(
             f"Column {values.name!r} holds {values[int(bad[0])]} at row {bad[0]}; indices run from 0 to "
