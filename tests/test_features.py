@@ -299,7 +299,7 @@ cells = st.one_of(st.none(), st.text(max_size=3))
 numbers = st.one_of(st.none(), st.floats(allow_nan=False, min_value=-1e12, max_value=1e12))
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(names, st.lists(st.tuples(numbers, cells), min_size=1), st.booleans(), st.integers(1, 5))
 def test_arms_load_bit_for_bit(arm_names, rows, shared, most):
     log = pl.DataFrame(rows, schema={"n": pl.Float64, "c": pl.String}, orient="row")

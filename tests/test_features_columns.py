@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -120,6 +120,7 @@ def test_whole_numbers_booleans_and_fractions_are_categories():
 cells = st.one_of(st.none(), st.text(max_size=3), st.sampled_from(["a", "b"]))
 
 
+@settings(deadline=None)
 @given(st.lists(cells, min_size=1), st.lists(cells, min_size=1), st.integers(1, 4))
 def test_one_category_is_encoded_as_a_column_is(log, asked, most):
     if not any(log):
@@ -136,6 +137,7 @@ def test_one_category_is_encoded_as_a_column_is(log, asked, most):
 numbers = st.one_of(st.none(), st.floats(-1e9, 1e9), st.just(float("nan")))
 
 
+@settings(deadline=None)
 @given(st.lists(numbers, min_size=1), st.lists(numbers, min_size=1))
 def test_one_number_is_encoded_as_a_column_is(log, asked):
     known = [v for v in log if v is not None and v == v]
