@@ -4,39 +4,44 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help setup run test check bench docs clean
+.PHONY: help setup run test check bench docs docs-serve release-check clean
 help:           ## what each command does
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 setup: $(VENV)/.dev        ## make .venv with the pinned versions (nothing repeated when up to date)
 
-$(VENV)/.dev: pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
-	$(PIP) install -q -c constraints.txt -e '.[dev]'
+# One stamp an extra, so that each command installs what it needs and no more.
+$(VENV)/.%: pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install -q -c constraints.txt -e '.[$*]'
 	@touch $@
 
-$(VENV)/.bench: $(VENV)/.dev
-	$(PIP) install -q -c constraints.txt -e '.[bench]'
-	@touch $@
-
-run: setup      ## the main job
+run: $(VENV)/.study        ## the main job
 	$(BIN)/banister run
 
 test: setup     ## all tests, fast ones first, then the statistical ones; doctests included
 	$(BIN)/python -m pytest -n 2 -m "not statistical"
 	$(BIN)/python -m pytest -n 2 -m statistical tests
 
-check: setup    ## lint, types, import contract
+check: setup    ## lint, types, import contract, workflow files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/yamllint --strict .github .pre-commit-config.yaml mkdocs.yml CITATION.cff
 
 bench: $(VENV)/.bench  ## this machine, this library and its peers, side by side
 	$(BIN)/python benchmarks/estimators.py
 
-docs: setup     ## write the generated parts of the documentation
+docs: $(VENV)/.docs  ## the documentation as a site in site/; a broken link or an undocumented name fails
 	$(BIN)/python -m banister.policies.table docs/policies.md
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+docs-serve: $(VENV)/.docs  ## the same, on a local address, rebuilt when a page changes
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
+release-check:  ## build sdist and wheel, install each in an empty environment elsewhere, try them there
+	$(PYTHON) scripts/release_check.py
 
 clean:          ## remove what the commands above made
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -120,7 +120,7 @@ def test_prediction_checks_rows_and_tasks():
         model.predict(X[:2], ["a", "z"])
     assert isinstance(caught.value, KeyError)
     assert "\\n" not in str(caught.value)
-    with pytest.raises(errors.ShapeError, match="3 features; 2 are expected"):
+    with pytest.raises(errors.ShapeError, match="3 features, but AltGDmin is expecting 2"):
         model.predict(np.ones((1, 3)), ["a"])
     with pytest.raises(errors.ShapeError, match="X has 2 rows and tasks has 1"):
         model.predict(X[:2], ["a"])
@@ -207,3 +207,18 @@ def test_splitting_needs_rows():
 def test_paper_settings(settings):
     with pytest.raises(errors.SettingError, match=next(iter(settings))):
         PaperSolver(**settings)
+
+
+def test_one_constant_column_is_a_level_and_no_fault():
+    rng = np.random.default_rng(0)
+    X, tasks = rng.standard_normal((60, 3)), np.repeat(np.arange(6), 10)
+    y = X.sum(axis=1) + 0.1 * rng.standard_normal(60)
+
+    def complaints(more, **settings):
+        model = AltGDmin(rank=1, **settings).fit(np.column_stack([X, more]), y, tasks)
+        return [w for w in model.warnings_ if "constant" in w]
+
+    assert not complaints(np.ones(60))
+    assert complaints(np.zeros(60))
+    assert complaints(np.ones((60, 2)))
+    assert complaints(np.ones(60), fit_intercept=True)

@@ -1,13 +1,14 @@
 """Banister: bandits with a handrail.
 
 Improve many related decision problems at once, and never let any of them earn less than a set share of
-what the policy in place already earns. Public names are loaded on first use, so importing is cheap.
+what the policy in place already earns. Public names are loaded on first use, so importing is cheap; type
+checkers and editors read the imports at the end of this file instead.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from banister import errors
 
@@ -45,20 +46,77 @@ _HOME = {
     "LinearEnvironment": "banister.environments.base",
 }
 
-__all__ = ["__version__", "errors", *sorted(_HOME)]
+# Spelled out, because type checkers read no other form; a test holds it and the imports to `_HOME`.
+__all__ = [
+    "AltGDmin",
+    "AltGDminGreedy",
+    "Arms",
+    "BaselineOnly",
+    "Choices",
+    "ConservativeThompson",
+    "ConservativeUCB",
+    "Decision",
+    "Items",
+    "LinearEnvironment",
+    "LowRankUCB",
+    "MethodOfMoments",
+    "MomentsGreedy",
+    "MovieLens",
+    "Oracle",
+    "Outcomes",
+    "Policy",
+    "PooledConservativeUCB",
+    "Requests",
+    "SafeAltGDmin",
+    "SafeBandit",
+    "Synthetic",
+    "TaskData",
+    "TaskRidge",
+    "TraceNorm",
+    "TraceNormGreedy",
+    "__version__",
+    "compare",
+    "errors",
+    "from_logs",
+    "simulate",
+]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'banister' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
+if TYPE_CHECKING:
+    from banister.contract import Choices, Outcomes, Policy, Requests
+    from banister.data import TaskData
+    from banister.environments.base import LinearEnvironment
+    from banister.environments.movielens import MovieLens
+    from banister.environments.replay import from_logs
+    from banister.environments.synthetic import Synthetic
+    from banister.estimators.altgdmin import AltGDmin
+    from banister.estimators.moments import MethodOfMoments
+    from banister.estimators.ridge import TaskRidge
+    from banister.estimators.trace_norm import TraceNorm
+    from banister.features.arms import Arms
+    from banister.features.items import Items
+    from banister.online.bandit import SafeBandit
+    from banister.online.decision import Decision
+    from banister.policies.altgdmin_greedy import AltGDminGreedy
+    from banister.policies.conservative_thompson import ConservativeThompson
+    from banister.policies.conservative_ucb import ConservativeUCB
+    from banister.policies.low_rank_ucb import LowRankUCB
+    from banister.policies.moments_greedy import MomentsGreedy
+    from banister.policies.pooled_ucb import PooledConservativeUCB
+    from banister.policies.reference import BaselineOnly, Oracle
+    from banister.policies.safe_altgdmin import SafeAltGDmin
+    from banister.policies.trace_norm_greedy import TraceNormGreedy
+    from banister.simulation.trial import simulate
+    from banister.studies.comparison import compare
+else:  # a checker that saw `__getattr__` would let every misspelt name pass
+
+    def __getattr__(name):
+        if name not in _HOME:
+            raise AttributeError(f"module 'banister' has no attribute {name!r}")
+        value = getattr(import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
     return list(__all__)
-
-
-if TYPE_CHECKING:
-    from banister.data import TaskData as TaskData

@@ -190,7 +190,7 @@ class Outcomes:
     Attributes:
         task: (m,) task indices.
         features: (m, d) what was played.
-        reward: (m,) what it earned.
+        reward: (m,) what it earned; whole numbers become floats, so that later rewards keep their fractions.
     """
 
     task: Int
@@ -199,6 +199,8 @@ class Outcomes:
 
     def __post_init__(self) -> None:
         m = len(self.task)
+        object.__setattr__(self, "features", np.asarray(self.features, dtype=float))
+        object.__setattr__(self, "reward", np.asarray(self.reward, dtype=float))
         if self.features.ndim != 2 or len(self.features) != m or self.reward.shape != (m,):
             raise ShapeError(
                 f"outcomes of {m} tasks need features (m, d) and m rewards; their shapes are "

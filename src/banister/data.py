@@ -19,6 +19,8 @@ from banister.errors import InputError, NonFiniteError, ShapeError, UnknownTaskE
 
 Float = NDArray[np.floating[Any]]
 Int = NDArray[np.int64]
+Number = float | np.floating[Any] | np.integer[Any]  # what a setting may be given as
+Whole = int | np.integer[Any]
 
 _CHUNK = 65536
 
@@ -137,13 +139,28 @@ class TaskData:
         return encode_labels(tasks, self.labels)[0]
 
 
+def plain(value: Any) -> Any:
+    """A numpy number or truth value as Python's own; anything else as it is.
+
+    Examples:
+        >>> plain(np.int64(2)), plain(np.float32(0.5)), plain("auto")
+        (2, 0.5, 'auto')
+    """
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def as_matrix(value: Any, name: str, *, dtype: Any = np.float64, dim: int | None = None) -> Float:
     """A finite (N, d) float array, or an error that names the row and column at fault."""
     array = _as_float(value, name, dtype)
-    if array.ndim != 2 or array.shape[1] == 0:
+    if array.ndim != 2:
         raise ShapeError(
-            f"{name} must have two dimensions, rows by features, with at least one feature; its shape is "
-            f"{array.shape}. Use {name}.reshape(1, -1) for a single row."
+            f"{name} must have two dimensions, rows by features; its shape is {array.shape}. Reshape your "
+            f"data: {name}.reshape(1, -1) is a single row."
+        )
+    if array.shape[1] == 0:
+        raise ShapeError(
+            f"{name} has 0 feature(s) (shape={array.shape}) while a minimum of 1 is required; give at "
+            "least one feature."
         )
     if dim is not None and array.shape[1] != dim:
         raise ShapeError(f"{name} has {array.shape[1]} features; {dim} are expected.")
@@ -262,8 +279,12 @@ def _is_missing(value: Any) -> bool:
 def _as_float(value: ArrayLike, name: str, dtype: Any) -> Float:
     if np.dtype(dtype) not in (np.dtype(np.float64), np.dtype(np.float32)):
         raise InputError(f"dtype must be float64 or float32, not {dtype!r}.")
+    if hasattr(value, "toarray"):
+        raise InputError(f"{name} is sparse; give a dense array, such as {name}.toarray().")
     try:
         raw = np.asarray(value)
+        if raw.dtype.kind == "c":
+            raise TypeError(f"values of type {raw.dtype}. Complex data not supported")
         if raw.dtype.kind not in "fiubO":
             raise TypeError(f"values of type {raw.dtype}")
         if raw.dtype == object and any(isinstance(v, str) for v in raw.flat):

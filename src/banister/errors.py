@@ -10,7 +10,8 @@ BanisterError
 ├── UnknownDecisionError (KeyError)  a decision id the ledger does not hold
 ├── NotFittedError (ValueError, AttributeError)
 ├── DataFileError (ValueError, OSError)   a file that is missing, altered or unreadable
-└── ModelFileError (ValueError, OSError)  a saved model that cannot be loaded
+├── ModelFileError (ValueError, OSError)  a saved model that cannot be loaded
+└── MissingExtraError (ImportError)  a library of an extra that is not installed
 BanisterWarning (UserWarning)
 ├── ConvergenceWarning               a fit that did not reach its stopping rule
 ├── DataWarning                      data that can be used but not trusted everywhere
@@ -68,6 +69,17 @@ class DataFileError(BanisterError, ValueError, OSError):
 
 class ModelFileError(BanisterError, ValueError, OSError):
     """A saved model that cannot be loaded."""
+
+
+class MissingExtraError(BanisterError, ImportError):
+    """A library that only an extra brings is not installed."""
+
+    @classmethod
+    def of(cls, library: str, extra: str) -> MissingExtraError:
+        """The error that says how to get the extra."""
+        return cls(
+            f"This needs {library}, which is not installed; get it with: pip install 'banister[{extra}]'."
+        )
 
 
 class BanisterWarning(UserWarning):

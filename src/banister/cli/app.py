@@ -36,6 +36,10 @@ def main() -> None:
     except BanisterError as error:
         typer.secho(f"banister: {error}", fg="red", err=True)
         sys.exit(2)
+    except OSError as error:  # a file where a folder should be, no room, no permission
+        where = f"{error.filename}: " if error.filename else ""
+        typer.secho(f"banister: {where}{error.strerror or error}.", fg="red", err=True)
+        sys.exit(2)
     except KeyboardInterrupt:
         typer.secho("banister: interrupted; what was finished is kept.", err=True)
         sys.exit(130)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from banister.studies.running import Runner
 
 Jobs = Annotated[int, typer.Option("--jobs", "-j", min=0, help="Worker processes; 0 for one per core.")]
-Policies = Annotated[str, typer.Option(help="Only these policies, by name, separated by commas.")]
+Policies = Annotated[str, typer.Option(help="Only these policies, as tables name them, with commas.")]
 Seed = Annotated[int, typer.Option(help="Of the study; the same seed gives the same rows.")]
 
 
@@ -37,12 +37,12 @@ def run(
 
     from banister.cli.live import run_with_table
     from banister.studies import manifest, quick
-    from banister.studies.competitors import EVERYONE, check_names
+    from banister.studies.competitors import EVERYONE, parse_names
     from banister.studies.publish import write_report
     from banister.studies.running import Runner
 
     screen = Console()
-    names = check_names(_split(policies)) or EVERYONE
+    names = parse_names(policies) or EVERYONE
     work = quick.workload(trials, names, seed)
     header = manifest.describe(work, kind="run", panels=[], command=_command())
     runner = Runner(workload=work, folder=out, header=header, workers=jobs)
@@ -118,7 +118,7 @@ def _runner(
     screen: Console, only: str, trials: int, jobs: int, policies: str, out: Path, seed: int
 ) -> Runner:
     from banister.studies import manifest
-    from banister.studies.competitors import check_names
+    from banister.studies.competitors import parse_names
     from banister.studies.panels import chosen
     from banister.studies.running import Runner, missing_data
     from banister.studies.workload import workload_for
@@ -131,7 +131,7 @@ def _runner(
     work = workload_for(
         panels,
         trials=trials,
-        policies=check_names(_split(policies)),
+        policies=parse_names(policies),
         readings=not only,
         seed=seed,
         without=("movielens",) if lacking else (),

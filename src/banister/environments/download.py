@@ -114,8 +114,5 @@ def _member(archive: bytes, source: Source, url: str) -> bytes:
 def _write(target: Path, content: bytes) -> None:
     try:
         write_atomically(target, content)
-    except OSError as reason:
-        raise DataFileError(
-            f"{target} cannot be written: {reason.strerror or reason}. Set BANISTER_DATA to a folder you may "
-            "write to."
-        ) from reason
+    except DataFileError as reason:
+        raise DataFileError(f"{reason} Set BANISTER_DATA to a folder you may write to.") from reason

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from banister.errors import DataWarning
+from banister.errors import DataFileError, DataWarning
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -44,6 +44,16 @@ def data_folders() -> list[Path]:
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file so that a reader, or a crash, sees the old one or the new one and nothing between."""
+    try:
+        _write(path, content)
+    except OSError as reason:
+        raise DataFileError(
+            f"{path} cannot be written ({reason.strerror or reason}); make room there, or choose another "
+            "place."
+        ) from reason
+
+
+def _write(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -99,10 +109,10 @@ def _keep_arrays(path: Path, key: str, arrays: Arrays) -> None:
     np.savez(buffer, allow_pickle=False, key=np.array([key, *sorted(arrays)]), **arrays)
     try:
         write_atomically(path, buffer.getvalue())
-    except OSError as reason:
+    except DataFileError as reason:
         warnings.warn(
-            f"{path.parent} cannot be written to ({reason}), so what was computed will be computed again "
-            "next time; give cache= a folder you may write to.",
+            f"{reason} What was computed will be computed again next time; give cache= a folder you may "
+            "write to.",
             DataWarning,
             stacklevel=4,
         )

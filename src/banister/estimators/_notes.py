@@ -24,7 +24,7 @@ def data_notes(data: TaskData, rank: int, *, shrunk: bool, intercepts: bool) -> 
             "intervals."
         )
     constant = constant_columns(data)
-    if constant:
+    if constant and not _is_level(data, constant, intercepts):
         where = " within every task" if intercepts else ""
         notes.append(f"Feature column(s) {constant[:5]} are constant{where}; they tell nothing apart.")
     return notes
@@ -43,6 +43,11 @@ def solve_note(converged: bool, agreed: bool, passes: int) -> str | None:
             "be a local one. More rows or another rank would help."
         )
     return None
+
+
+def _is_level(data: TaskData, constant: list[int], intercepts: bool) -> bool:
+    """One constant that is not zero is how a user without `fit_intercept` asks for a level."""
+    return not intercepts and len(constant) == 1 and bool(data.X[0, constant[0]] != 0)
 
 
 def constant_columns(data: TaskData) -> list[int]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from typing import Any, Literal, Self, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import norm
 
-from banister.data import Float, Int, TaskData, as_matrix, joined_labels
+from banister.data import Float, Int, Number, TaskData, Whole, as_matrix, joined_labels
 from banister.errors import ConvergenceWarning, InputError, NotFittedError, SettingError
 from banister.estimators import rank as ranks
 from banister.estimators._centring import Centring
@@ -16,7 +17,7 @@ from banister.estimators._notes import data_notes, solve_note
 from banister.estimators._passes import Passes
 from banister.estimators._starts import solve
 from banister.estimators._varpro import Solution, Whitening
-from banister.estimators.base import MultiTaskRegressor, check_rank, label_list
+from banister.estimators.base import Labels, MultiTaskRegressor, check_rank, label_list
 from banister.estimators.confidence import LowRankCovariance, least_squares_covariance
 from banister.estimators.paper import PaperSolver
 from banister.estimators.shrinkage import Moments, RandomEffects, discounted, random_effects
@@ -68,17 +69,17 @@ class AltGDmin(MultiTaskRegressor):
 
     def __init__(
         self,
-        rank: int | str = "auto",
+        rank: Whole | Literal["auto"] = "auto",
         *,
-        solver: str | PaperSolver = "fast",
+        solver: Literal["fast", "paper"] | PaperSolver = "fast",
         shrink: bool | None = None,
         fit_intercept: bool = False,
-        noise_std: float | None = None,
-        tol: float = 1e-8,
-        max_passes: int = 400,
+        noise_std: Number | None = None,
+        tol: Number = 1e-8,
+        max_passes: Whole = 400,
         threads: int | None = None,
-        dtype: str = "float64",
-        seed: int = 0,
+        dtype: Literal["float64", "float32"] = "float64",
+        seed: Whole = 0,
     ) -> None:
         self.rank = rank
         self.solver = solver
@@ -106,7 +107,7 @@ class AltGDmin(MultiTaskRegressor):
 
     def _check_settings(self, data: TaskData) -> None:
         if self.rank != "auto":
-            check_rank(self.rank, data)  # type: ignore[arg-type]
+            check_rank(self.rank, data)
         if self.solver not in ("fast", "paper") and not isinstance(self.solver, PaperSolver):
             raise SettingError(f"solver={self.solver!r} must be 'fast', 'paper' or a PaperSolver.")
         if self.noise_std is not None and not (np.isfinite(self.noise_std) and self.noise_std > 0):
@@ -125,10 +126,10 @@ class AltGDmin(MultiTaskRegressor):
             paper = self.solver if isinstance(self.solver, PaperSolver) else PaperSolver()
             self.starts_agree_ = True
             return paper.solve(data, rank)
-        tol = max(self.tol, 1e-5) if data.X.dtype == np.float32 else self.tol
+        tol = float(max(self.tol, 1e-5) if data.X.dtype == np.float32 else self.tol)
         passes = Passes(data, rank, threads=self.threads)
         solution, self.starts_agree_ = solve(
-            passes, self._whitening, warm=warm, rng=rng, tol=tol, max_passes=self.max_passes
+            passes, self._whitening, warm=warm, rng=rng, tol=tol, max_passes=int(self.max_passes)
         )
         return solution
 
@@ -139,7 +140,7 @@ class AltGDmin(MultiTaskRegressor):
             self._whitening,
             rng=rng,
             threads=self.threads,
-            max_passes=self.max_passes,
+            max_passes=int(self.max_passes),
             intercepts=self.fit_intercept,
         )
         if scan.rank == 0:
@@ -195,13 +196,19 @@ class AltGDmin(MultiTaskRegressor):
             self.warnings_.append(note)
             warnings.warn(note, ConvergenceWarning, stacklevel=5)  # the line that called fit
 
-    def predict(self, X: Any, tasks: Any, *, return_std: bool = False) -> Any:
+    @overload
+    def predict(self, X: ArrayLike, tasks: Labels, *, return_std: Literal[False] = ...) -> Float: ...
+    @overload
+    def predict(self, X: ArrayLike, tasks: Labels, *, return_std: Literal[True]) -> tuple[Float, Float]: ...
+    def predict(
+        self, X: ArrayLike, tasks: Labels, *, return_std: bool = False
+    ) -> Float | tuple[Float, Float]:
         """Expected rewards of rows X (m, d), shape (m,); with `return_std` also their standard errors."""
         features, codes = self._check_rows(X, tasks)
         mean = self._predict(features, codes)
         return (mean, self._std(features, codes)) if return_std else mean
 
-    def interval(self, X: Any, tasks: Any, *, level: float = 0.95) -> tuple[Float, Float]:
+    def interval(self, X: ArrayLike, tasks: Labels, *, level: Number = 0.95) -> tuple[Float, Float]:
         """A confidence interval for the expected reward of each row: its lower and upper ends, (m,) each."""
         if not 0 < level < 1:
             raise SettingError(f"level={level!r} must lie between 0 and 1.")
@@ -209,7 +216,11 @@ class AltGDmin(MultiTaskRegressor):
         half = norm.ppf(0.5 + level / 2) * std
         return mean - half, mean + half
 
-    def predict_unseen(self, X: Any, *, return_std: bool = False) -> Any:
+    @overload
+    def predict_unseen(self, X: ArrayLike, *, return_std: Literal[False] = ...) -> Float: ...
+    @overload
+    def predict_unseen(self, X: ArrayLike, *, return_std: Literal[True]) -> tuple[Float, Float]: ...
+    def predict_unseen(self, X: ArrayLike, *, return_std: bool = False) -> Float | tuple[Float, Float]:
         """What to expect of a task with no rows yet: the population's mean, and its spread."""
         self._check_fitted()
         if self._effects is None:
@@ -221,7 +232,7 @@ class AltGDmin(MultiTaskRegressor):
         spread = np.einsum("mi,ij,mj->m", Z, self.prior_cov_, Z) + float(self.intercept_.var())
         return mean, np.sqrt(spread)
 
-    def add_tasks(self, X: Any, y: Any, tasks: Any) -> Self:
+    def add_tasks(self, X: ArrayLike, y: ArrayLike, tasks: Labels) -> Self:
         """Add new tasks from a handful of rows: B stays, only their coefficients are fitted."""
         self._check_fitted()
         features = as_matrix(X, "X", dtype=self.dtype, dim=self.theta_.shape[0])

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from banister.data import Float, Int, TaskData
+from banister.data import Float, Int, TaskData, Whole
 from banister.errors import ShapeError
 from banister.estimators._batches import empty_task_warnings, equal_batches
 from banister.estimators.base import MultiTaskRegressor, check_rank, label_list
@@ -50,7 +50,7 @@ class MethodOfMoments(MultiTaskRegressor):
     W_: Float
     eigenvalues_: Float
 
-    def __init__(self, *, rank: int = 2) -> None:
+    def __init__(self, *, rank: Whole = 2) -> None:
         self.rank = rank
 
     def _fit(self, data: TaskData) -> None:
@@ -60,7 +60,7 @@ class MethodOfMoments(MultiTaskRegressor):
         self.warnings_ += short_task_warnings(data, self.B_.shape[1])
 
 
-def moment_subspace(data: TaskData, rank: int) -> tuple[Float, Float]:
+def moment_subspace(data: TaskData, rank: Whole) -> tuple[Float, Float]:
     """Top eigenvectors (d, r) of `mean y² x x'` over all rows, and all its eigenvalues (d,), largest first.
 
     Examples:

@@ -15,7 +15,7 @@ from typing import Literal, Self
 
 import numpy as np
 
-from banister.data import Float, TaskData
+from banister.data import Float, Number, TaskData
 from banister.errors import ConvergenceWarning, SettingError, ShapeError
 from banister.estimators._batches import empty_task_warnings
 from banister.estimators._gram import QuadraticLoss
@@ -70,7 +70,7 @@ class TraceNorm(MultiTaskRegressor):
     def __init__(
         self,
         *,
-        lam: float | Literal["cv", "rate"] = "cv",
+        lam: Number | Literal["cv", "rate"] = "cv",
         noise: float | None = None,
         holdout: float = 0.2,
         tol: float = 1e-6,

@@ -3,10 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from banister.errors import DataFileError, InputError
+from banister.extras import LOGS, need
+
+_MOST_LISTED = 50  # columns in a message: as many as can be read at a glance
+
+
+class Frame(Protocol):
+    """A table whose columns are asked for by name, such as a polars or pandas DataFrame."""
+
+    @property
+    def columns(self) -> Any:
+        """The names of the columns."""
+
+    def __getitem__(self, name: Any, /) -> Any:
+        """A column."""
+
+
+class ArrowTable(Protocol):
+    """A table that hands itself over in Arrow's format."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """A stream of record batches."""
+
+
+Logs = str | Path | Frame | ArrowTable | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
 def read_frame(source: Any, what: str = "logs") -> Any:
@@ -23,6 +48,7 @@ def read_frame(source: Any, what: str = "logs") -> Any:
         >>> read_frame([{"shop": "a", "won": 0}, {"shop": "b", "won": None}])["won"].to_list()
         [0, None]
     """
+    need(LOGS)
     import polars as pl
 
     if isinstance(source, pl.DataFrame):
@@ -42,10 +68,18 @@ def column(frame: Any, name: str, role: str, hint: str = "") -> Any:
     """One column of a frame, or an error that lists all there are."""
     if name not in frame.columns:
         raise InputError(
-            f"The log has no column {name!r} for {role}; it has {', '.join(frame.columns)}. "
+            f"The log has no column {name!r} for {role}; it has {listed(frame.columns, name)}. "
             f"{hint or f'Name it with {role}=...'}"
         )
     return frame[name]
+
+
+def listed(columns: list[str], wanted: str) -> str:
+    """All columns; of a great many, those most like the one wanted, and how many others there are."""
+    if len(columns) <= _MOST_LISTED:
+        return ", ".join(columns)
+    near = get_close_matches(wanted, columns, n=_MOST_LISTED, cutoff=0.0)
+    return f"{', '.join(near)} and {len(columns) - len(near)} others"
 
 
 def _table(source: Any) -> Any:

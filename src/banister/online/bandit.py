@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
+from numpy.typing import ArrayLike
+
+from banister.data import Number, Whole, plain
 from banister.errors import InputError, UnknownDecisionError
 from banister.features.base import Features
+from banister.features.baseline import Baseline
+from banister.features.frames import Logs
 from banister.online import files, raw
 from banister.online._digest import digests
 from banister.online.audit import Audit, audit
@@ -22,6 +27,9 @@ from banister.online.refitter import Refitter
 from banister.online.settings import Settings
 from banister.online.status import Status, status_of
 from banister.online.store import Played
+
+if TYPE_CHECKING:
+    from banister.online.dry_run import DryRun
 
 
 class SafeBandit:
@@ -64,30 +72,32 @@ class SafeBandit:
 
     def __init__(
         self,
-        alpha: float = 0.1,
+        alpha: Number = 0.1,
         *,
         features: Features | None = None,
         path: str | Path | None = None,
-        confidence: float = 0.95,
-        rank: int | None = None,
+        confidence: Number = 0.95,
+        rank: Whole | None = None,
         literal_floor: bool = False,
         mixing: bool = False,
-        norm_bound: float | None = None,
-        max_mixtures: int = 100_000,
+        norm_bound: Number | None = None,
+        max_mixtures: Whole = 100_000,
         drift_guard: bool = True,
-        refits: str = "background",
-        growth: float | None = None,
-        durability: str = "normal",
-        expire_after: float | None = None,
+        refits: Literal["background", "inline", "manual"] = "background",
+        growth: Number | None = None,
+        durability: Literal["normal", "full"] = "normal",
+        expire_after: Number | None = None,
         keep_actions: bool = False,
         keep_models: bool = True,
-        seed: int | None = None,
+        seed: Whole | None = None,
     ) -> None:
         settings = Settings(
-            alpha=alpha, confidence=confidence, rank=rank, literal_floor=literal_floor, mixing=mixing,
-            norm_bound=norm_bound, max_mixtures=max_mixtures, drift_guard=drift_guard, refits=refits,
-            growth=growth, durability=durability, expire_after=expire_after, keep_actions=keep_actions,
-            keep_models=keep_models, seed=secrets.randbits(63) if seed is None else seed,
+            alpha=plain(alpha), confidence=plain(confidence), rank=plain(rank),
+            literal_floor=plain(literal_floor), mixing=plain(mixing), norm_bound=plain(norm_bound),
+            max_mixtures=plain(max_mixtures), drift_guard=plain(drift_guard), refits=refits,
+            growth=plain(growth), durability=durability, expire_after=plain(expire_after),
+            keep_actions=plain(keep_actions), keep_models=plain(keep_models),
+            seed=secrets.randbits(63) if seed is None else plain(seed),
         )  # fmt: skip
         self._start(settings, files.check_path(path))
         self.features = raw.settled(self, features)
@@ -136,13 +146,13 @@ class SafeBandit:
     def decide(
         self,
         task: str,
-        actions: Any = None,
+        actions: ArrayLike | None = None,
         *,
-        baseline: Any,
-        context: Any = None,
-        offered: Any = None,
-        baseline_reward: float | tuple[float, float] | None = None,
-        baseline_reward_std: float = 0.0,
+        baseline: Baseline,
+        context: Mapping[str, Any] | None = None,
+        offered: Sequence[Any] | None = None,
+        baseline_reward: Number | tuple[Number, Number] | None = None,
+        baseline_reward_std: Number = 0.0,
     ) -> Decision:
         """The best certified action, or the baseline and the reason why nothing is certified.
 
@@ -168,6 +178,26 @@ class SafeBandit:
             self._engine.check_open(request.actions.shape[1])
             return self._engine.decide(request, digest, self._mixture)
 
+    @overload
+    def decide_many(
+        self,
+        tasks: Sequence[str],
+        actions: ArrayLike | Sequence[ArrayLike],
+        *,
+        baselines: ArrayLike,
+        baseline_rewards: ArrayLike | None = None,
+        baseline_reward_std: ArrayLike = 0.0,
+    ) -> list[Decision]: ...
+    @overload
+    def decide_many(
+        self,
+        tasks: Logs,
+        *,
+        baselines: Baseline,
+        baseline_rewards: str | None = None,
+        baseline_reward_std: ArrayLike = 0.0,
+        task: str = "task",
+    ) -> Any: ...
     def decide_many(
         self,
         tasks: Any,
@@ -175,7 +205,7 @@ class SafeBandit:
         *,
         baselines: Any,
         baseline_rewards: Any = None,
-        baseline_reward_std: Any = 0.0,
+        baseline_reward_std: ArrayLike = 0.0,
         task: str = "task",
     ) -> Any:
         """Decisions for many requests, in order, in one transaction.
@@ -200,7 +230,7 @@ class SafeBandit:
             self._engine.check_open(batch.dim)
             return decide_batch(self._engine, batch, self._mixture)
 
-    def reward(self, id: int, reward: float) -> str:  # noqa: A002
+    def reward(self, id: Whole, reward: Number) -> str:  # noqa: A002
         """Take in the reward of a decision: "accepted", "duplicate" (ignored) or "expired" (ignored)."""
         number, value = check_id(id), check_number(reward, "reward")
         with self._lock:
@@ -208,7 +238,7 @@ class SafeBandit:
         self._refitter.refit_if_due()
         return outcome
 
-    def reward_many(self, ids: Sequence[int], rewards: Sequence[float]) -> list[str]:
+    def reward_many(self, ids: Sequence[int], rewards: Sequence[Number]) -> list[str]:
         """Take in many rewards in one transaction; an unknown id refuses them all."""
         numbers = [check_id(i) for i in ids]
         values = [check_number(r, "reward", f"entry {i}: ") for i, r in enumerate(rewards)]
@@ -230,33 +260,78 @@ class SafeBandit:
             )
         return played
 
-    def warm_start(self, logs: Any, *, refit: bool = True, **columns: Any) -> int:
+    def warm_start(
+        self,
+        logs: Logs | LogRows,
+        *,
+        task: str = "task",
+        reward: str = "reward",
+        features: str | Sequence[str] = "f*",
+        baseline_reward: str | None = None,
+        actions: str | None = None,
+        arm: str = "arm",
+        baseline: Baseline | None = None,
+        propensity: str | None = None,
+        refit: bool = True,
+    ) -> int:
         """Learn from logs of the policy in place, before the first decision; the number of rows taken in.
 
         Args:
             logs: a path (.parquet, .csv), a polars or pandas DataFrame, or a mapping of columns.
+            task, reward, features, baseline_reward, actions, baseline, propensity: names of columns, see
+                `banister.online.logs.read_logs`. For a bandit with `features` see
+                `banister.online.raw.read_raw_logs`.
+            arm: for a bandit with `features`, the column that names what was played.
             refit: fit at once.
-            columns: names, see `banister.online.logs.read_logs`: `task="task"`, `reward="reward"`,
-                `features="f*"`, `baseline_reward=None`. For a bandit with `features` see
-                `banister.online.raw.read_raw_logs`: `task="task"`, `arm="arm"`, `reward="reward"`,
-                `baseline=None`.
         """
-        if self.features is not None and not isinstance(logs, LogRows):
-            logs, columns = raw.learn(self, logs, **columns), {}
-        rows = logs if isinstance(logs, LogRows) else read_logs(logs, **columns)
+        columns: dict[str, Any] = {
+            "task": task, "reward": reward, "baseline_reward": baseline_reward, "baseline": baseline,
+            "propensity": propensity,
+        }  # fmt: skip
+        if isinstance(logs, LogRows):
+            rows = logs
+        elif self.features is not None:
+            rows = raw.learn(self, logs, arm=arm, **columns)
+        else:
+            rows = read_logs(logs, features=features, actions=actions, **columns)
         with self._lock:
             self._engine.warm_start(rows)
         if refit:
             self.refit()
         return len(rows.y)
 
-    def dry_run(self, logs: Any, *, share: float = 0.5, **columns: Any) -> Any:
-        """What would happen on these logs, before going live; nothing changes. See `online.dry_run`."""
+    def dry_run(
+        self,
+        logs: Logs,
+        *,
+        task: str = "task",
+        reward: str = "reward",
+        features: str | Sequence[str] = "f*",
+        baseline_reward: str | None = None,
+        actions: str | None = None,
+        arm: str = "arm",
+        baseline: Baseline | None = None,
+        propensity: str | None = None,
+        share: Number = 0.5,
+    ) -> DryRun:
+        """What would happen on these logs, before going live; nothing changes.
+
+        Args:
+            logs, task, reward, features, baseline_reward, actions, arm, baseline, propensity: as in
+                `warm_start`.
+            share: of the rows, in their order, that are fitted; the rest are judged.
+        """
         from banister.online.dry_run import dry_run
 
+        columns: dict[str, Any] = {
+            "task": task, "reward": reward, "baseline_reward": baseline_reward, "baseline": baseline,
+            "propensity": propensity,
+        }  # fmt: skip
         if self.features is not None:
-            logs, columns = raw.offers(self.features, logs, **columns), {}
-        return dry_run(logs, self.settings, share=share, **columns)
+            rows = raw.offers(self.features, logs, arm=arm, **columns)
+        else:
+            rows = read_logs(logs, features=features, actions=actions, **columns)
+        return dry_run(rows, self.settings, share=check_number(share, "share"))
 
     def refit(self, *, wait: bool = True) -> int:
         """Fit everything seen and swap the model; decisions go on meanwhile. The version that serves now.

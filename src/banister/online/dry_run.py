@@ -19,7 +19,7 @@ from banister.data import Float, Int
 from banister.errors import InputError
 from banister.online.decision import REASONS
 from banister.online.judge import Judge
-from banister.online.logs import LogRows, read_logs
+from banister.online.logs import LogRows
 from banister.online.memory import Memory
 from banister.online.model import Marks, Model
 from banister.online.needed import rows_needed
@@ -82,17 +82,16 @@ class DryRun:
         return "\n".join(lines + [f"at risk: {', '.join(self.at_risk)}"] * bool(self.at_risk))
 
 
-def dry_run(logs: Any, settings: Settings, *, share: float = 0.5, **columns: Any) -> DryRun:
+def dry_run(rows: LogRows, settings: Settings, *, share: float = 0.5) -> DryRun:
     """Fit the first `share` of the log, judge the rest.
 
     Args:
-        logs: see `read_logs`, which also says what `columns` may name; or rows that were read already.
+        rows: of the log, as `read_logs` gives them.
         settings: of the bandit that would go live.
         share: of the rows, in their order, to fit.
     """
-    if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share < 1:
+    if not 0 < share < 1:
         raise InputError(f"share={share!r} must lie strictly between 0 and 1.")
-    rows = logs if isinstance(logs, LogRows) else read_logs(logs, **columns)
     cut = int(share * len(rows))
     if not 0 < cut < len(rows):
         raise InputError(f"A log of {len(rows)} rows is too short to be cut at {share:.0%}.")

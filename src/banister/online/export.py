@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from banister.errors import DataFileError, InputError
+from banister.extras import LOGS, need
 from banister.online.ledger import Ledger
 
 _ROWS = """
@@ -23,6 +24,7 @@ _NAMES = (
 
 def export(ledger: Ledger, path: Path) -> int:
     """Write the table; the number of rows."""
+    need(LOGS)
     import polars as pl
 
     if path.suffix != ".parquet":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from banister.data import Float, Int, as_matrix, as_vector
 from banister.errors import InputError, ShapeError
-from banister.features.frames import column, read_frame
+from banister.features.frames import Logs, column, listed, read_frame
 from banister.online.door import check_index
 
 
@@ -57,11 +58,11 @@ class LogRows:
 
 
 def read_logs(
-    logs: Any,
+    logs: Logs,
     *,
     task: str = "task",
     reward: str = "reward",
-    features: str | list[str] = "f*",
+    features: str | Sequence[str] = "f*",
     baseline_reward: str | None = None,
     actions: str | None = None,
     baseline: str | None = None,
@@ -121,12 +122,12 @@ def task_labels(values: Any) -> tuple[list[str], Int]:
     return list(place), np.asarray(found.to_numpy(), dtype=np.int64)
 
 
-def _features(frame: Any, features: str | list[str]) -> Any:
+def _features(frame: Any, features: str | Sequence[str]) -> Any:
     if isinstance(features, str):
         names = [c for c in frame.columns if fnmatchcase(c, features)]
         if not names:
             raise InputError(
-                f"No column matches features={features!r}; the log has {', '.join(frame.columns)}."
+                f"No column matches features={features!r}; the log has {listed(frame.columns, features)}."
             )
     else:
         names = list(features)

@@ -33,12 +33,13 @@ from banister.policies._checks import (
     check_probability,
 )
 from banister.policies._norms import NormGuess
+from banister.policies._reset import NeedsReset
 from banister.policies._ridge import RunningRidge
 from banister.safety.constraint import Constraint
 from banister.safety.exploration import ConservativeMixture
 
 
-class ConservativeBandit(ABC):
+class ConservativeBandit(NeedsReset, ABC):
     """One ridge regression per task, a safe set, and the conservative mixture where it is empty.
 
     A subclass says which action of the safe set it prefers.
@@ -114,7 +115,7 @@ class ConservativeBandit(ABC):
         if len(outcomes):
             self._statistics(outcomes.features.shape[1]).update(outcomes)
 
-    def end_epoch(self) -> None:  # noqa: B027
+    def end_epoch(self) -> None:
         """The fixed epochs of the paper mean nothing here."""
 
     @abstractmethod

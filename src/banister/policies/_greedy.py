@@ -14,10 +14,11 @@ from banister.estimators._varpro import Whitening
 from banister.estimators.base import check_rank
 from banister.estimators.rank import scan_ranks
 from banister.policies._checks import check_count
+from banister.policies._reset import NeedsReset
 from banister.safety.evidence import Rows
 
 
-class GreedyLearner(ABC):
+class GreedyLearner(NeedsReset, ABC):
     """Plays uniformly random actions until its first estimate, then the greedy action of the last one.
 
     A subclass says how it estimates. By default it refits at the end of each epoch on all rows so far, which

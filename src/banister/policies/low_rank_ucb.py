@@ -16,13 +16,14 @@ from banister.estimators.base import check_rank
 from banister.estimators.confidence import LowRankCovariance
 from banister.policies._card import Card
 from banister.policies._checks import check_count, check_positive, check_probability
+from banister.policies._reset import NeedsReset
 from banister.policies.schedules import GrowthSchedule, Schedule
 from banister.safety.evidence import Rows
 
 OPTIMISTIC = "optimistic"
 
 
-class LowRankUCB:
+class LowRankUCB(NeedsReset):
     """Plays the highest upper bound `x'θ̂_t + z·se(x'θ̂_t)` of a low-rank fit; no safety.
 
     Source: Hu, Chen, Jin, Li and Wang, *Near-optimal representation learning for linear bandits and linear

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal
 
 import numpy as np
 
@@ -66,8 +66,27 @@ class PooledConservativeUCB(ConservativeUCB):
     certifies = False
     reason = POOLED
 
-    def __init__(self, alpha: float = 0.2, *, threshold: float | None = None, **settings: Any) -> None:
-        super().__init__(alpha, **settings)
+    def __init__(
+        self,
+        alpha: float = 0.2,
+        *,
+        threshold: float | None = None,
+        lam: float = 1e-3,
+        noise: float | None = None,
+        norm_bound: float | Float | None = None,
+        delta: float = 0.01,
+        radius: Literal["determinant", "source"] = "determinant",
+        wait_for_eigenvalue: bool = False,
+        least_gap: float = 0.0,
+        mixing: bool = True,
+        horizon: int = 200,
+        literal_floor: bool = False,
+    ) -> None:
+        super().__init__(
+            alpha, lam=lam, noise=noise, norm_bound=norm_bound, delta=delta, radius=radius,
+            wait_for_eigenvalue=wait_for_eigenvalue, least_gap=least_gap, mixing=mixing, horizon=horizon,
+            literal_floor=literal_floor,
+        )  # fmt: skip
         check_levels("threshold", threshold)
         self.threshold = threshold
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from banister.data import Float
 from banister.errors import SettingError
 from banister.estimators.paper import PaperSolver
 from banister.policies._checks import check_count
+from banister.policies._reset import NeedsReset
 from banister.policies.certified_mode import CertifiedMode
 from banister.policies.paper_mode import PaperMode
 from banister.policies.schedules import Schedule
@@ -19,7 +20,7 @@ from banister.safety.constraint import Constraint
 from banister.safety.exploration import ConservativeMixture
 
 
-class SafeAltGDmin:
+class SafeAltGDmin(NeedsReset):
     """The paper's policy, and the one that holds on data.
 
     `safety="certified"` (the default) plays an action only if a lower confidence bound on its expected reward
@@ -55,7 +56,7 @@ class SafeAltGDmin:
         self,
         alpha: float = 0.2,
         *,
-        safety: str = "certified",
+        safety: Literal["certified", "paper"] = "certified",
         rank: int | None = None,
         schedule: Schedule | None = None,
         confidence: float = 0.95,

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
+import numpy as np
+
 from banister.errors import SettingError
 
 
@@ -133,5 +135,5 @@ def lengths(schedule: Schedule, horizon: int) -> list[int]:
 
 
 def _check_count(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
         raise SettingError(f"{name}={value!r} must be a whole number of rounds, at least 1.")

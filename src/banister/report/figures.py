@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from banister.data import Float
+from banister.extras import FIGURES, need
 from banister.report.numbers import number
 from banister.report.panel import MEASURES, Panel
 from banister.report.style import INK, look, paper_style
@@ -43,6 +44,7 @@ def save(panel: Panel, table: pl.DataFrame, folder: Path) -> list[Path]:
 
 
 def _draw(panel: Panel, table: pl.DataFrame, target: Any, kind: str, *, ink: str) -> None:
+    need(FIGURES)
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

@@ -6,6 +6,7 @@ import base64
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from banister.extras import PAGES, need
 from banister.report import figures
 from banister.report.numbers import number
 from banister.report.panel import MEASURES, Panel
@@ -94,6 +95,7 @@ def drawn(rows: pl.DataFrame, panels: list[Panel]) -> list[Drawn]:
 
 def render(page: Page, panels: list[Drawn]) -> str:
     """The page as HTML."""
+    need(PAGES)
     from jinja2 import Environment, PackageLoader
 
     loader = PackageLoader("banister.report", "")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from banister.data import Float, Int
+from banister.extras import STUDY, need
 from banister.simulation.metrics import Tally, estimation_error, leading_subspace, subspace_distance
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ class Result:
     @property
     def frame(self) -> pl.DataFrame:
         """One row per epoch: policy, alpha, epoch (from 1), and every measure."""
+        need(STUDY)
         import polars as pl
 
         epochs = len(self.tallies)

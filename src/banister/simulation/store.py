@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from banister.environments.storage import write_atomically
 from banister.errors import DataFileError, SettingError
+from banister.extras import STUDY, need
 from banister.simulation.point import Point
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Store:
     """
 
     def __init__(self, folder: str | Path) -> None:
+        need(STUDY)
         self.folder = Path(folder)
 
     @property

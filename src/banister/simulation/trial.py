@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from banister.contract import Environment, Outcomes, Policy, Requests
-from banister.data import Float, Int
+from banister.data import Float, Int, Whole
 from banister.errors import SettingError
 from banister.safety.constraint import Constraint
 from banister.simulation.metrics import Tally, Worth
@@ -36,9 +36,9 @@ def simulate(
     env: Environment,
     policy: Policy,
     *,
-    epochs: int | Sequence[int] = 4,
-    rounds: int = 50,
-    seed: int | np.random.SeedSequence = 0,
+    epochs: Whole | Sequence[int] = 4,
+    rounds: Whole = 50,
+    seed: Whole | np.random.SeedSequence = 0,
     alpha: float | None = None,
     delay: int = 0,
     drop: float = 0.0,
@@ -63,9 +63,9 @@ def one_trial(
     env: Environment,
     policies: Mapping[str, Policy],
     *,
-    epochs: int | Sequence[int] = 4,
-    rounds: int = 50,
-    seed: int | np.random.SeedSequence = 0,
+    epochs: Whole | Sequence[int] = 4,
+    rounds: Whole = 50,
+    seed: Whole | np.random.SeedSequence = 0,
     alpha: float | None = None,
     delay: int = 0,
     drop: float = 0.0,
@@ -87,9 +87,9 @@ def one_trial(
     """
     check_environment(env)
     policies = named_policies(policies)
-    plan = [rounds] * epochs if isinstance(epochs, int) else list(epochs)
+    plan = _lengths(epochs, rounds)
     _check_plan(plan, delay, drop)
-    alpha = Constraint(_common_alpha(policies) if alpha is None else alpha).alpha
+    alpha = float(Constraint(_common_alpha(policies) if alpha is None else alpha).alpha)
     streams = _Streams(seed)
     env.reset(streams.make(0))
     ask, disturb = streams.make(1), streams.make(2)
@@ -157,8 +157,8 @@ class _Streams:
     the same seed gives the same trial however often it is used.
     """
 
-    def __init__(self, seed: int | np.random.SeedSequence) -> None:
-        self.root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+    def __init__(self, seed: Whole | np.random.SeedSequence) -> None:
+        self.root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(int(seed))
 
     def make(self, child: int) -> np.random.Generator:
         key = (*self.root.spawn_key, child)
@@ -193,6 +193,12 @@ def _common_alpha(policies: Mapping[str, Policy]) -> float:
     if len(set(found.values())) > 1:
         raise SettingError(f"The policies' alphas differ ({found}); give the alpha to count violations by.")
     return next(iter(found.values()), DEFAULT_ALPHA)
+
+
+def _lengths(epochs: Whole | Sequence[int], rounds: Whole) -> list[int]:
+    if isinstance(epochs, (int, np.integer)):
+        return [int(rounds)] * int(epochs)
+    return [int(length) for length in epochs]
 
 
 def _check_plan(plan: list[int], delay: int, drop: float) -> None:

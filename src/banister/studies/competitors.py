@@ -162,11 +162,30 @@ EVERYONE = (
 )
 
 
-def check_names(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names if all are known, else an error that lists those that are."""
-    unknown = [name for name in names if name not in COMPETITORS]
-    if unknown:
-        raise SettingError(
-            f"There is no policy called {', '.join(map(repr, unknown))}; known are {', '.join(COMPETITORS)}."
-        )
-    return names
+def parse_names(text: str) -> tuple[str, ...]:
+    """The policies named in a list with commas, each by its name or by its label in tables.
+
+    Some labels hold a comma, so the longest run of parts that is a label counts as one.
+
+    Examples:
+        >>> parse_names("moments, Safe-AltGDmin, paper, Trace norm")
+        ('moments', 'paper', 'trace-norm')
+    """
+    known = {_key(word): c.name for c in _LIST for word in (c.name, c.label)}
+    parts = [part for part in text.split(",") if part.strip()]
+    names: list[str] = []
+    while parts:
+        runs = (n for n in range(len(parts), 0, -1) if _key(",".join(parts[:n])) in known)
+        run = next(runs, None)
+        if run is None:
+            raise SettingError(
+                f"There is no policy called {parts[0].strip()!r}; known are {', '.join(COMPETITORS)}."
+            )
+        names.append(known[_key(",".join(parts[:run]))])
+        del parts[:run]
+    return tuple(dict.fromkeys(names))
+
+
+def _key(word: str) -> str:
+    """A name without what readers do not see: letter case and spaces."""
+    return "".join(word.lower().split())

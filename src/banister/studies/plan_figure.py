@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from banister.errors import SettingError
+from banister.extras import FIGURES, need
 from banister.studies.plan_trials import ALONE, RIVAL, SHARED, Group
 from banister.studies.planner import Plan
 
@@ -31,6 +32,7 @@ def check_figure(path: Path, trials: int) -> None:
 
 def draw_plan(plan: Plan, path: Path) -> None:
     """Write the picture of a plan."""
+    need(FIGURES)
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 3.6), layout="constrained")

@@ -23,6 +23,7 @@ from banister.data import Float, TaskData
 from banister.errors import ConvergenceWarning, DataFileError, InputError
 from banister.estimators.altgdmin import AltGDmin
 from banister.estimators.rank import DETECT, MOST_FITTED, fitted_share
+from banister.extras import LOGS, need
 from banister.safety import checks
 from banister.safety.certificate import Certificate
 from banister.safety.certify import Certifier
@@ -125,6 +126,7 @@ def read_logs(path: Path, *, task: str, reward: str, features: str) -> TaskData:
 
 
 def _read(path: Path) -> pl.DataFrame:
+    need(LOGS)
     import polars as pl
 
     if path.suffix not in (".parquet", ".csv"):
