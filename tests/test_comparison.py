@@ -180,11 +180,15 @@ def test_requests_are_rows_of_the_tasks_own_log():
     assert np.isnan(asked.baseline_reward).all()
 
 
-def test_the_truth_is_the_models():
+MODELS = [TaskRidge, lambda: bn.AltGDmin(rank=2), lambda: bn.AltGDmin(rank=1, fit_intercept=True)]
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_the_truth_is_the_models(make):
     """Two routes: what `from_logs` says an action is worth, and a model fitted by hand."""
     frame, learned = log(), arms()
-    env = replay(frame, features=learned, baseline="a", baseline_known=True)
-    model = TaskRidge().fit(learned.rows(frame, "arm"), frame["won"].to_numpy(), frame["shop"].to_list())
+    env = replay(frame, features=learned, baseline="a", baseline_known=True, model=make())
+    model = make().fit(learned.rows(frame, "arm"), frame["won"].to_numpy(), frame["shop"].to_list())
     asked = env.requests(10, np.random.default_rng(1))
     wanted = model.predict(asked.actions[:, 1], env.labels[asked.task])
     np.testing.assert_allclose(env.expected(asked, bn.Choices.of_index(asked, np.ones(30, int), "x")), wanted)

@@ -84,6 +84,14 @@ def test_names_may_come_as_arrays():
     assert bn.Arms(np.array(["a", "b"]), numeric=pd.Index(["x"])) == bn.Arms(["a", "b"], numeric=["x"])
 
 
+@pytest.mark.parametrize("options", [{}, {"shared": False}, {"shared": False, "own": []}])
+def test_one_combination_of_features_is_always_one(options):
+    learned = arms(**options).learn(LOG)
+    np.testing.assert_array_equal(learned.rows(LOG, "banner") @ learned.constant, np.ones(4))
+    made = items().learn(VISITS)
+    np.testing.assert_array_equal(made.rows(VISITS, "bought") @ made.constant, np.ones(2))
+
+
 def test_arms_without_context_are_arms():
     learned = bn.Arms(["a", "b", "c"]).learn({"x": [1]})
     assert learned.actions({}).tolist() == [[1, 1, 0, 0], [1, 0, 1, 0], [1, 0, 0, 1]]

@@ -66,7 +66,8 @@ def from_logs(
     fitted = (model or TaskRidge()).fit_data(data)
     usual = played if baseline is None else baselines(baseline, features, frame)
     order = np.argsort(data.index(frame[task].to_list()), kind="stable")
-    return Replay(features, frame[order], usual[order], data, fitted.theta_, known=baseline_known)
+    theta = fitted.theta_ + np.outer(features.constant, getattr(fitted, "intercept_", np.zeros(data.n_tasks)))
+    return Replay(features, frame[order], usual[order], data, theta, known=baseline_known)
 
 
 def _note_unplayed(features: Features, played: Int) -> None:

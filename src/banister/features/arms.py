@@ -139,6 +139,13 @@ class Arms(Features):
         own = [f"{arm} × {z[i]}" for arm in self._names for i in self._own_columns]
         return [*(z if self.shared else []), *own]
 
+    @property
+    def constant(self) -> Float:
+        """The shared 1; without a shared part all arms' own."""
+        out, (head, dim) = np.zeros(self.dim), self._shape
+        out[slice(0, 1) if self.shared else slice(head, dim, len(self._own_columns))] = 1.0
+        return out
+
     def index(self, names: Any) -> Int:
         """(n,) the place of each arm; an unknown one is an error that names its row and lists the arms."""
         return name_codes(names, self._place, "arm")

@@ -40,6 +40,11 @@ class Features(ABC):
     def feature_names(self) -> list[str]:
         """What each of the `dim` features is."""
 
+    @property
+    @abstractmethod
+    def constant(self) -> Float:
+        """(d,) the combination of features that is 1 in every row: where a model's level belongs."""
+
     @abstractmethod
     def learn(self, frame: Any) -> Self:
         """Learn scales and categories from a log, once; they are frozen from then on."""

@@ -149,6 +149,12 @@ class Items(Features):
         ]
         return ["1", *own.labels, *asked.labels, *crossed]
 
+    @property
+    def constant(self) -> Float:
+        """The 1 in front."""
+        out: Float = np.eye(1, self.dim)[0]
+        return out
+
     def index(self, names: Any) -> Int:
         """(n,) the place of each item in the catalogue; an unknown one is an error that names its row."""
         return name_codes(names, self._place, "item")
