@@ -36,6 +36,11 @@ class Requests:
         baseline_reward: (m,) what the baseline is expected to earn; NaN where unknown.
         baseline_reward_std: (m,) standard error of that figure; 0 where it is exact.
         round: (m,) the round each row belongs to, non-decreasing; by default all rows are one round.
+
+    Examples:
+        >>> one = Requests(np.array([0]), np.eye(2)[None], np.array([1]), np.array([0.4]))
+        >>> len(one), one.dim, one.baseline_features()
+        (1, 2, array([[0., 1.]]))
     """
 
     task: Int
@@ -151,6 +156,12 @@ class Choices:
         lower_bound: (m,) the bound on its expected reward that was compared with the floor, NaN if none.
         floor: (m,) the least an action may be expected to earn, NaN where it is unknown.
         reason: (m,) short codes: `explore`, `certified`, `greedy`, `fallback:…`.
+
+    Examples:
+        >>> requests = Requests(np.array([0]), np.eye(2)[None], np.array([1]), np.array([0.4]))
+        >>> choices = Choices.of_index(requests, np.array([0]), GREEDY)
+        >>> choices.features, choices.certified
+        (array([[1., 0.]]), array([False]))
     """
 
     features: Float
@@ -191,6 +202,10 @@ class Outcomes:
         task: (m,) task indices.
         features: (m, d) what was played.
         reward: (m,) what it earned; whole numbers become floats, so that later rewards keep their fractions.
+
+    Examples:
+        >>> Outcomes(np.array([0]), np.array([[1.0, 0.0]]), np.array([1])).reward
+        array([1.])
     """
 
     task: Int
@@ -220,6 +235,15 @@ class Policy(Protocol):
     refits inside `learn`; `end_epoch` marks the fixed epochs of the paper.
 
     The contract tests find every class of `banister.policies` with these methods and build it by `example`.
+
+    Examples:
+        >>> import banister as bn
+        >>> class First(bn.Policy):
+        ...     def decide(self, requests):
+        ...         return bn.Choices.of_index(requests, np.zeros(len(requests), dtype=int), "first")
+        >>> env = bn.Synthetic(dim=8, rank=2, tasks=6, actions=4, baseline_rank=2)
+        >>> bn.simulate(env, First(), epochs=1, rounds=10).decisions
+        array([60])
     """
 
     @property

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from banister.data import Int
+from banister.data import Int, Whole
 from banister.errors import InputError
 from banister.features.base import Features
 from banister.features.naming import known
 
 Rule = Callable[[Any], Any]
-Baseline = str | int | Rule
+Baseline = str | Whole | Rule
 
 
 def baselines(spec: Any, features: Features, frame: Any) -> Int:

@@ -1,1 +1,1 @@
-"""."""
+"""A bandit for applications: `SafeBandit`, its ledger, its audit, logs and dry runs."""

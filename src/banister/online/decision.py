@@ -35,6 +35,12 @@ class Decision(NamedTuple):
         reason: `certified` or `fallback:…`.
         model_version: the model that decided; 0 before the first.
         arm: the name of what is played, where the bandit makes features of named actions.
+
+    Examples:
+        >>> from banister import SafeBandit
+        >>> d = SafeBandit(refits="manual").decide("store-17", [[1.0, 0.0], [0.0, 1.0]], baseline=1)
+        >>> d.task, d.action, d.certified, d.reason, d.model_version
+        ('store-17', 1, False, 'fallback:no-data', 0)
     """
 
     id: int

@@ -1,1 +1,1 @@
-"""."""
+"""Who decides: the paper's policies, its rivals, and the certified one, under one contract."""

@@ -37,7 +37,7 @@ class PooledConservativeUCB(ConservativeUCB):
 
     Args:
         threshold: D; None for the formula above, which uses `horizon` as N.
-        **settings: as for `ConservativeThompson`.
+        alpha, lam, noise and the others: as for `ConservativeThompson`.
 
     Attributes:
         syncs: synchronisations so far.

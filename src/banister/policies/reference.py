@@ -11,7 +11,14 @@ from banister.data import Float
 
 
 class BaselineOnly:
-    """Plays the baseline, always: never below the floor, and never better than what is in place."""
+    """Plays the baseline, always: never below the floor, and never better than what is in place.
+
+    Examples:
+        >>> from banister import BaselineOnly, Synthetic, simulate
+        >>> env = Synthetic(dim=6, rank=1, tasks=5, actions=4, baseline_rank=2)
+        >>> int(simulate(env, BaselineOnly(), epochs=1, rounds=10).violations.sum())
+        0
+    """
 
     block: int | None = None
     theta: Float | None = None
@@ -40,6 +47,12 @@ class Oracle(BaselineOnly):
 
     Args:
         env: the environment of the trial it will play in.
+
+    Examples:
+        >>> from banister import Oracle, Synthetic, simulate
+        >>> env = Synthetic(dim=6, rank=1, tasks=5, actions=4, baseline_rank=2)
+        >>> bool(abs(simulate(env, Oracle(env), epochs=1, rounds=10).regret.sum()) < 1e-12)
+        True
     """
 
     sees_truth = True

@@ -1,1 +1,1 @@
-"""."""
+"""Results as pages and figures; reads result rows only."""

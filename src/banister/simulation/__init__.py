@@ -1,1 +1,1 @@
-"""."""
+"""One trial, many trials, and the rows that they leave."""

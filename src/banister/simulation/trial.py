@@ -84,6 +84,14 @@ def one_trial(
             own, or 0.2 if none of them has one.
         delay: rewards arrive this many rounds late.
         drop: the share of rewards that never arrive.
+
+    Examples:
+        >>> from banister import BaselineOnly, Oracle, Synthetic
+        >>> from banister.simulation.trial import one_trial
+        >>> env = Synthetic(dim=8, rank=2, tasks=6, actions=4, baseline_rank=2)
+        >>> results = one_trial(env, {"in place": BaselineOnly(), "best": Oracle(env)}, epochs=1, rounds=10)
+        >>> bool(results["in place"].regret[0] > results["best"].regret[0])
+        True
     """
     check_environment(env)
     policies = named_policies(policies)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from banister.contract import Environment, Policy
+from banister.data import Whole, plain
 from banister.errors import SettingError
 from banister.report.intervals import mean_interval, share_interval
 from banister.simulation.many import cores, one_thread
@@ -25,11 +26,11 @@ def compare(
     env: Environment,
     policies: Mapping[str, Policy] | Sequence[Policy],
     *,
-    trials: int = 20,
-    jobs: int = 1,
-    epochs: int | Sequence[int] = 4,
-    rounds: int = 50,
-    seed: int = 0,
+    trials: Whole = 20,
+    jobs: Whole = 1,
+    epochs: Whole | Sequence[int] = 4,
+    rounds: Whole = 50,
+    seed: Whole = 0,
     alpha: float | None = None,
     delay: int = 0,
     drop: float = 0.0,
@@ -52,11 +53,11 @@ def compare(
         (['BaselineOnly', 'Oracle'], [0.0, 0.0])
     """
     check_environment(env)
-    named = named_policies(policies)
-    if isinstance(trials, bool) or not isinstance(trials, int) or trials < 1:
+    named, count, workers = named_policies(policies), plain(trials), plain(jobs)
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise SettingError(f"trials={trials!r} must be a whole number, at least 1.")
     options = {"epochs": epochs, "rounds": rounds, "alpha": alpha, "delay": delay, "drop": drop}
-    frames = _played(env, named, trials, jobs, seed, options)
+    frames = _played(env, named, count, workers, plain(seed), options)
     import polars as pl
 
     return Comparison(pl.concat(frames), list(named))
