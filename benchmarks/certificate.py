@@ -26,13 +26,14 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from banister import SafeAltGDmin, Synthetic, compare
+from banister import SafeAltGDmin, Synthetic
 from banister.contract import GREEDY, Choices, Outcomes, Requests
 from banister.data import TaskData
 from banister.estimators._passes import Passes
 from banister.estimators._quick import solve_quick
 from banister.estimators._varpro import Whitening
 from banister.safety.evidence import Evidence
+from banister.simulation.trial import one_trial
 
 NOISE = (1e-3, 1e-2, 0.03, 0.1, 0.3)
 ALPHA = (0.05, 0.1, 0.2, 0.35, 0.5)
@@ -115,7 +116,7 @@ def run(family: str, number: int) -> dict[str, Any]:
         "paper": SafeAltGDmin(alpha, safety="paper", rank=settings["rank"]),
         "ungated": Ungated(settings["rank"]),
     }
-    results = compare(env, policies, epochs=5, rounds=rounds, seed=number, alpha=alpha)
+    results = one_trial(env, policies, epochs=5, rounds=rounds, seed=number, alpha=alpha)
     row: dict[str, Any] = {"family": family, "number": number, "alpha": alpha, "rounds": rounds, **settings}
     for name, result in results.items():
         row[f"{name} violations"] = int(result.violations.sum())

@@ -7,6 +7,7 @@ import banister as bn
 from banister.contract import Outcomes, Requests
 from banister.errors import SettingError
 from banister.policies.pooled_ucb import PooledConservativeUCB
+from banister.simulation.trial import one_trial
 
 E1, E2 = [1.0, 0.0], [0.0, 1.0]
 
@@ -198,7 +199,7 @@ def test_pooling_pays_where_all_tasks_share_theta():
             "pooled": bn.PooledConservativeUCB(noise=0.01),
             "alone": bn.ConservativeThompson(noise=0.01),
         }
-        results = bn.compare(OneTheta(**WORLD), rivals, epochs=2, rounds=30, seed=seed)
+        results = one_trial(OneTheta(**WORLD), rivals, epochs=2, rounds=30, seed=seed)
         assert results["pooled"].regret.sum() < 0.5 * results["alone"].regret.sum()
         assert results["pooled"].violations.sum() == 0
 
@@ -212,7 +213,7 @@ def test_pooling_harms_where_tasks_differ():
             "pooled": bn.PooledConservativeUCB(noise=0.01),
             "alone": bn.ConservativeThompson(noise=0.01),
         }
-        results = bn.compare(env, rivals, epochs=2, rounds=30, seed=seed)
+        results = one_trial(env, rivals, epochs=2, rounds=30, seed=seed)
         assert results["pooled"].violations.sum() > 10
         assert results["pooled"].certified.sum() == 0
         assert results["alone"].violations.sum() == 0

@@ -32,6 +32,14 @@ def test_many_shops(tmp_path):
 
 
 @pytest.mark.statistical
+def test_banners(tmp_path):
+    found = story("banners", tmp_path)
+    assert found.below_floor == 0
+    assert found.left > 0.2
+    assert sum(found.gain) > 0.4 * sum(found.best)
+
+
+@pytest.mark.statistical
 def test_new_clinic(tmp_path):
     shared, alone = story("new_clinic", tmp_path)
     assert shared[8] > 0.5

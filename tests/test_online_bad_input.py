@@ -49,7 +49,7 @@ DECIDE = [
     ({"actions": np.ones(8)}, "two dimensions"), ({"actions": np.ones((3, 7))}, "7 features"),
     ({"actions": np.ones((0, 8))}, "no rows"), ({"actions": np.ones((2, 2, 8))}, "dimensions"),
     ({"actions": np.full((3, 8), np.nan)}, "nan"), ({"actions": np.full((3, 8), np.inf)}, "inf"),
-    ({"actions": [["a"] * 8] * 3}, "numbers"), ({"actions": None}, "numbers|dimensions"),
+    ({"actions": [["a"] * 8] * 3}, "numbers"), ({"actions": None}, "no features of its own"),
     ({"actions": [[1.0] * 8, [1.0]]}, "numbers"),
     ({"actions": np.full((3, 8), 1e200)}, "too large"),
     ({"actions": np.ones((3, 8), dtype=complex)}, "complex"),

@@ -8,6 +8,7 @@ from banister.contract import Choices, Outcomes
 from banister.errors import SettingError
 from banister.simulation import trial
 from banister.simulation.metrics import Tally, Worth, estimation_error, leading_subspace, subspace_distance
+from banister.simulation.trial import one_trial
 from banister.simulation.wrappers import Late
 
 SMALL = {"dim": 8, "rank": 2, "tasks": 6, "actions": 4, "baseline_rank": 3}
@@ -63,7 +64,7 @@ def test_distances_by_hand():
 
 def test_two_yardsticks():
     env = bn.Synthetic(**SMALL, noise_std=0.3)
-    results = bn.compare(env, {"place": bn.BaselineOnly(), "best": bn.Oracle(env)}, epochs=2, rounds=30)
+    results = one_trial(env, {"place": bn.BaselineOnly(), "best": bn.Oracle(env)}, epochs=2, rounds=30)
     assert np.all(results["best"].regret < 1e-9)
     assert np.all(results["best"].error == 0)
     assert np.all(results["best"].subspace_distance < 1e-9)
@@ -100,7 +101,7 @@ def test_company_and_blocks_change_nothing():
     alone, among, stepwise = Probe(), Probe(), Probe(block=3)
     one = bn.simulate(env, alone, epochs=2, rounds=10, seed=4)
     crowd = {"z": bn.Oracle(env), "a": among, "b": stepwise}
-    many = bn.compare(env, crowd, epochs=2, rounds=10, seed=4)
+    many = one_trial(env, crowd, epochs=2, rounds=10, seed=4)
     assert stepwise.sizes == [3, 3, 3, 1] * 2
     assert alone.sizes == [10, 10]
     for probe in (among, stepwise):
@@ -178,10 +179,10 @@ def test_the_frame_has_a_row_per_epoch():
 def test_alpha_comes_from_the_policies_if_they_agree():
     env, careful, bold = bn.Synthetic(**SMALL), Probe(), Probe()
     careful.alpha = 0.1
-    assert bn.compare(env, {"a": careful, "b": bold}, epochs=1, rounds=2)["b"].alpha == 0.1
+    assert one_trial(env, {"a": careful, "b": bold}, epochs=1, rounds=2)["b"].alpha == 0.1
     bold.alpha = 0.5
     with pytest.raises(SettingError, match="alphas differ"):
-        bn.compare(env, {"a": careful, "b": bold}, epochs=1, rounds=2)
+        one_trial(env, {"a": careful, "b": bold}, epochs=1, rounds=2)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from banister import BaselineOnly, SafeAltGDmin, Synthetic, compare
+from banister import BaselineOnly, SafeAltGDmin, Synthetic
+from banister.simulation.trial import one_trial
 
 NOISE = (0.001, 0.01, 0.03, 0.1, 0.3)
 STYLE = {
@@ -25,7 +26,7 @@ STYLE = {
 
 def measure(noise: float, seed: int) -> dict[str, tuple[float, int]]:
     env = Synthetic(noise_std=noise)
-    known = compare(
+    known = one_trial(
         env,
         {
             "policy in place": BaselineOnly(),
@@ -34,7 +35,7 @@ def measure(noise: float, seed: int) -> dict[str, tuple[float, int]]:
         },
         seed=seed,
     )
-    blind = compare(
+    blind = one_trial(
         Synthetic(noise_std=noise, baseline_known=False),
         {"Banister, baseline reward unknown": SafeAltGDmin()},
         seed=seed,

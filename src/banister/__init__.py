@@ -19,6 +19,8 @@ __version__ = "0.1.0"
 _HOME = {
     "SafeBandit": "banister.online.bandit",
     "Decision": "banister.online.decision",
+    "Arms": "banister.features.arms",
+    "Items": "banister.features.items",
     "SafeAltGDmin": "banister.policies.safe_altgdmin",
     "TaskData": "banister.data",
     "AltGDmin": "banister.estimators.altgdmin",
@@ -40,24 +42,31 @@ _HOME = {
     "PooledConservativeUCB": "banister.policies.pooled_ucb",
     "LowRankUCB": "banister.policies.low_rank_ucb",
     "simulate": "banister.simulation.trial",
-    "compare": "banister.simulation.trial",
+    "compare": "banister.studies.comparison",
+    "from_logs": "banister.environments.replay",
+    "Policy": "banister.contract",
+    "LinearEnvironment": "banister.environments.base",
 }
 
 # Spelled out, because type checkers read no other form; a test holds it and the imports to `_HOME`.
 __all__ = [
     "AltGDmin",
     "AltGDminGreedy",
+    "Arms",
     "BaselineOnly",
     "Choices",
     "ConservativeThompson",
     "ConservativeUCB",
     "Decision",
+    "Items",
+    "LinearEnvironment",
     "LowRankUCB",
     "MethodOfMoments",
     "MomentsGreedy",
     "MovieLens",
     "Oracle",
     "Outcomes",
+    "Policy",
     "PooledConservativeUCB",
     "Requests",
     "SafeAltGDmin",
@@ -70,19 +79,24 @@ __all__ = [
     "__version__",
     "compare",
     "errors",
+    "from_logs",
     "simulate",
 ]
 
 
 if TYPE_CHECKING:
-    from banister.contract import Choices, Outcomes, Requests
+    from banister.contract import Choices, Outcomes, Policy, Requests
     from banister.data import TaskData
+    from banister.environments.base import LinearEnvironment
     from banister.environments.movielens import MovieLens
+    from banister.environments.replay import from_logs
     from banister.environments.synthetic import Synthetic
     from banister.estimators.altgdmin import AltGDmin
     from banister.estimators.moments import MethodOfMoments
     from banister.estimators.ridge import TaskRidge
     from banister.estimators.trace_norm import TraceNorm
+    from banister.features.arms import Arms
+    from banister.features.items import Items
     from banister.online.bandit import SafeBandit
     from banister.online.decision import Decision
     from banister.policies.altgdmin_greedy import AltGDminGreedy
@@ -94,7 +108,8 @@ if TYPE_CHECKING:
     from banister.policies.reference import BaselineOnly, Oracle
     from banister.policies.safe_altgdmin import SafeAltGDmin
     from banister.policies.trace_norm_greedy import TraceNormGreedy
-    from banister.simulation.trial import compare, simulate
+    from banister.simulation.trial import simulate
+    from banister.studies.comparison import compare
 else:  # a checker that saw `__getattr__` would let every misspelt name pass
 
     def __getattr__(name):

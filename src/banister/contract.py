@@ -238,6 +238,15 @@ class Policy(Protocol):
     refits inside `learn`; `end_epoch` marks the fixed epochs of the paper.
 
     The contract tests find every class of `banister.policies` with these methods and build it by `example`.
+
+    Examples:
+        >>> import banister as bn
+        >>> class First(bn.Policy):
+        ...     def decide(self, requests):
+        ...         return bn.Choices.of_index(requests, np.zeros(len(requests), dtype=int), "first")
+        >>> env = bn.Synthetic(dim=8, rank=2, tasks=6, actions=4, baseline_rank=2)
+        >>> bn.simulate(env, First(), epochs=1, rounds=10).decisions
+        array([60])
     """
 
     @property

@@ -53,4 +53,4 @@ bn.AltGDmin(2).fit(X, y)  # wrong
 bn.SafeAltGDmin(safety="safe")  # wrong
 bn.simulate(bn.SafeAltGDmin(), env)  # wrong
 late: str = bandit.refit()  # wrong
-first: list[str] = results["ours"].policy  # wrong
+first: list[int] = results.policies  # wrong

@@ -24,7 +24,21 @@ _Known = Annotated[
 ]
 _Actions = Annotated[str | None, typer.Option(help="Column of lists of lists: all actions on offer.")]
 _Baseline = Annotated[
-    str | None, typer.Option(help="Column with the index among them of what the policy in place would play.")
+    str | None,
+    typer.Option(
+        help="Column with the index among them of what the policy in place would play; with --arm a column "
+        "of names, or an arm."
+    ),
+]
+_Arm = Annotated[
+    str | None, typer.Option(help="Column that names what was played: the log is raw, its arms have names.")
+]
+_Context = Annotated[
+    str | None,
+    typer.Option(help="Raw columns of the context, with commas; numbers, categories, dates, gaps."),
+]
+_Categorical = Annotated[
+    str | None, typer.Option(help="Those of them that are categories although they hold numbers.")
 ]
 _Alpha = Annotated[
     float, typer.Option(help="Share of the baseline reward that may be risked, between 0 and 1.")
@@ -35,6 +49,28 @@ _Seed = Annotated[int | None, typer.Option(help="Of all randomness; drawn by def
 
 def _columns(features: str, **names: str | None) -> dict[str, Any]:
     return {"features": features.split(",") if "," in features else features, **names}
+
+
+def _split(names: str | None) -> list[str]:
+    return [name.strip() for name in (names or "").split(",") if name.strip()]
+
+
+def _arms(logs: Path, arm: str | None, context: str | None, categorical: str | None) -> Any:
+    """What makes features of a raw log; None for a log of ready-made ones."""
+    if arm is None:
+        if context is not None or categorical is not None:
+            raise InputError("--context needs --arm, the column that names what was played.")
+        return None
+    from banister.features.arms import Arms
+
+    return Arms.of_log(logs, arm=arm, context=_split(context), categorical=_split(categorical))
+
+
+def _log_columns(arm: str | None, features: str, actions: str | None, **names: str | None) -> dict[str, Any]:
+    """The columns that `warm_start` and `dry_run` are told of, for a raw log or one of feature rows."""
+    if arm is not None:
+        return {"arm": arm, **names}
+    return _columns(features, actions=actions, **names)
 
 
 def _print(value: Any) -> None:
@@ -51,6 +87,9 @@ def fit(
     baseline_reward: _Known = None,
     actions: _Actions = None,
     baseline: _Baseline = None,
+    arm: _Arm = None,
+    context: _Context = None,
+    categorical: _Categorical = None,
     alpha: _Alpha = 0.1,
     rank: _Rank = None,
     seed: _Seed = None,
@@ -60,17 +99,26 @@ def fit(
     [bold]Example[/]: banister fit logs.parquet --task store --reward revenue --features 'f*' --alpha 0.1
     --out model.banister
 
+    [bold]A raw log[/]: banister fit log.csv --task store --arm banner --context 'age,basket,device,region'
+    --reward click --alpha 0.1 --out shop.banister
+
     Prints where every task stands, as JSON: its rows, and "open" or what keeps its gate shut.
     """
+    from banister.features.frames import read_frame
     from banister.online.bandit import SafeBandit
     from banister.online.files import ledger_path, remove_store
     from banister.online.logs import read_logs
+    from banister.online.raw import read_raw_logs
 
     if out.exists() or ledger_path(out).exists():
         raise InputError(f"There is a model at {str(out)!r} already; remove it, or choose another name.")
-    names = {"task": task, "reward": reward, "baseline_reward": baseline_reward}
-    rows = read_logs(logs, **_columns(features, **names, actions=actions, baseline=baseline))
-    with SafeBandit(alpha, path=out, rank=rank, seed=seed, refits="manual") as bandit:
+    names = {"task": task, "reward": reward, "baseline_reward": baseline_reward, "baseline": baseline}
+    made, frame = _arms(logs, arm, context, categorical), read_frame(logs)
+    if made is None:
+        rows = read_logs(frame, **_log_columns(arm, features, actions, **names))
+    else:
+        rows = read_raw_logs(frame, made.learn(frame), **_log_columns(arm, features, actions, **names))
+    with SafeBandit(alpha, features=made, path=out, rank=rank, seed=seed, refits="manual") as bandit:
         try:
             bandit.warm_start(rows)
         except BaseException:
@@ -90,6 +138,8 @@ def decide(
     """Decide requests and take in rewards, one JSON object a line; one answer a line comes back.
 
     A request: {"task": "a", "actions": [[0.2, 1.0], [0.4, 0.8]], "baseline": 0, "baseline_reward": 0.42}
+
+    With arms: {"task": "a", "context": {"age": 41, "device": "ios"}, "baseline": "bundle"}
 
     A reward: {"id": 1, "reward": 0.61}
 
@@ -147,6 +197,9 @@ def evaluate(
         str | None,
         typer.Option(help="Column with the probability of what was played, for estimates from rewards."),
     ] = None,
+    arm: _Arm = None,
+    context: _Context = None,
+    categorical: _Categorical = None,
     share: Annotated[
         float, typer.Option(help="Share of the rows, in their order, to fit; the rest is judged.")
     ] = 0.5,
@@ -164,9 +217,10 @@ def evaluate(
     """
     from banister.online.bandit import SafeBandit
 
-    bandit = SafeBandit(alpha, rank=rank, seed=seed, refits="manual")
+    made = _arms(logs, arm, context, categorical)
+    bandit = SafeBandit(alpha, features=made, rank=rank, seed=seed, refits="manual")
     names = {"task": task, "reward": reward, "baseline_reward": baseline_reward, "propensity": propensity}
-    columns = _columns(features, **names, actions=actions, baseline=baseline)
+    columns = _log_columns(arm, features, actions, **names, baseline=baseline)
     _print(bandit.dry_run(logs, share=share, **columns).to_dict())
 
 

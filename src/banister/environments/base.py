@@ -24,6 +24,20 @@ class LinearEnvironment(ABC):
 
     Attributes:
         change_points: rounds at which the truth changes; none by default.
+
+    Examples:
+        >>> import banister as bn
+        >>> class Coin(bn.LinearEnvironment):
+        ...     rank, theta = 1, np.array([[0.4], [0.6]])
+        ...     def reset(self, rng): ...
+        ...     def requests(self, rounds, rng, start=0):
+        ...         task, both = np.zeros(rounds, dtype=int), np.tile(np.eye(2), (rounds, 1, 1))
+        ...         unknown, round_ = np.full(rounds, np.nan), start + np.arange(rounds)
+        ...         return bn.Requests(task, both, task, unknown, 0.0, round_)
+        ...     def noise(self, requests, rng):
+        ...         return np.zeros(len(requests))
+        >>> round(float(bn.simulate(Coin(), bn.BaselineOnly(), epochs=1, rounds=10).regret[0]), 6)
+        2.0
     """
 
     change_points: tuple[int, ...] = ()

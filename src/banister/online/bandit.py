@@ -6,16 +6,19 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from numpy.typing import ArrayLike
 
 from banister.data import Number, Whole, plain
 from banister.errors import InputError
-from banister.online import files
+from banister.features.base import Features
+from banister.features.baseline import Baseline
+from banister.features.frames import Logs
+from banister.online import files, raw
 from banister.online._digest import digests
 from banister.online.audit import Audit, audit
 from banister.online.batch import check_batch, decide_batch
@@ -24,7 +27,7 @@ from banister.online.door import check_id, check_key, check_number, check_reques
 from banister.online.engine import Engine
 from banister.online.head import Receipt
 from banister.online.ledger import Ledger
-from banister.online.logs import LogRows, Logs, read_logs
+from banister.online.logs import LogRows, read_logs
 from banister.online.refitter import Refitter
 from banister.online.settings import Settings
 from banister.online.sqlite.ledger import SqliteLedger
@@ -43,6 +46,8 @@ class SafeBandit:
 
     Args:
         alpha: the share of the baseline reward that may be risked, strictly between 0 and 1.
+        features: `bn.Arms` or `bn.Items`, to decide from raw contexts. What a log teaches them is kept with
+            the store; the object given stays as it is, the bandit's own is `bandit.features`.
         path: where the model is kept, with its ledger beside it (`path` + ".ledger"). Every decision and
             reward is durable before the call returns. A store that exists is continued. None: memory.
         confidence: of all bounds together.
@@ -78,6 +83,7 @@ class SafeBandit:
         self,
         alpha: Number = 0.1,
         *,
+        features: Features | None = None,
         path: str | Path | None = None,
         confidence: Number = 0.95,
         rank: Whole | None = None,
@@ -103,6 +109,7 @@ class SafeBandit:
             seed=secrets.randbits(63) if seed is None else plain(seed),
         )  # fmt: skip
         self._start(settings, files.check_path(path))
+        self.features = raw.settled(self, features)
 
     def _start(self, settings: Settings | None, path: Path | None, *, read_only: bool = False) -> None:
         """Open a store with these settings; None takes the store's own."""
@@ -124,6 +131,7 @@ class SafeBandit:
         """
         bandit = cls.__new__(cls)
         bandit._start(None, _there(path))
+        bandit.features = raw.settled(bandit, None)
         return bandit
 
     @classmethod
@@ -134,6 +142,7 @@ class SafeBandit:
         """
         bandit = cls.__new__(cls)
         bandit._start(None, _there(path), read_only=True)
+        bandit.features = raw.settled(bandit, None)
         return bandit
 
     def save(self, path: str | Path) -> None:
@@ -168,9 +177,11 @@ class SafeBandit:
     def decide(
         self,
         task: str,
-        actions: ArrayLike,
+        actions: ArrayLike | None = None,
         *,
-        baseline: Whole,
+        baseline: Baseline,
+        context: Mapping[str, Any] | None = None,
+        offered: Sequence[Any] | None = None,
         baseline_reward: Number | tuple[Number, Number] | None = None,
         baseline_reward_std: Number = 0.0,
         key: str | None = None,
@@ -180,13 +191,21 @@ class SafeBandit:
         Args:
             task: any text; new tasks may come at any time.
             actions: (K, d) features of what may be chosen; K may differ from call to call.
-            baseline: index of the action that the policy in place would play.
+            baseline: index of the action that the policy in place would play; with `context` also its name,
+                or a function of the context that gives one of the two.
+            context: raw values by column, None where one is unknown, for a bandit with `features`.
+            offered: with `context`, the names of what may be chosen; None: everything.
             baseline_reward: what it is expected to earn; (low, high) if only bounds are known, which
                 certifies against the floor of `high`; None if unknown.
             baseline_reward_std: standard error of a number given.
             key: your own name for this call. If it fails and nobody knows how far it came, make it again with
                 the same key: a decision that was made is given back, not made twice.
         """
+        if actions is None or context is not None or offered is not None:
+            given = {
+                "baseline_reward": baseline_reward, "baseline_reward_std": baseline_reward_std, "key": key,
+            }  # fmt: skip
+            return raw.decide(self, task, actions, context, offered, baseline, given)
         begin, name = time.perf_counter(), check_key(key)
         request = check_request(
             task, actions, baseline, baseline_reward, baseline_reward_std, self._engine.store.dim
@@ -198,6 +217,7 @@ class SafeBandit:
         _log_if_slow("decide", begin)
         return decision
 
+    @overload
     def decide_many(
         self,
         tasks: Sequence[str],
@@ -206,16 +226,42 @@ class SafeBandit:
         baselines: ArrayLike,
         baseline_rewards: ArrayLike | None = None,
         baseline_reward_std: ArrayLike = 0.0,
-    ) -> list[Decision]:
+    ) -> list[Decision]: ...
+    @overload
+    def decide_many(
+        self,
+        tasks: Logs,
+        *,
+        baselines: Baseline,
+        baseline_rewards: str | None = None,
+        baseline_reward_std: ArrayLike = 0.0,
+        task: str = "task",
+    ) -> Any: ...
+    def decide_many(
+        self,
+        tasks: Any,
+        actions: Any = None,
+        *,
+        baselines: Any,
+        baseline_rewards: Any = None,
+        baseline_reward_std: ArrayLike = 0.0,
+        task: str = "task",
+    ) -> Any:
         """Decisions for many requests, in order, in one transaction.
 
         Args:
-            tasks: m labels.
-            actions: (m, K, d), or a sequence of m arrays (K_i, d).
-            baselines: m indices.
-            baseline_rewards: m numbers (NaN where unknown), or (m, 2) bounds, or None.
+            tasks: m labels; or, for a bandit with `features`, a frame of m raw contexts (see `read_frame`).
+            actions: (m, K, d), or a sequence of m arrays (K_i, d); left out for a frame.
+            baselines: m indices; for a frame an arm, an index, a function of the row, or a column.
+            baseline_rewards: m numbers (NaN where unknown), or (m, 2) bounds, or None; for a frame a column.
             baseline_reward_std: one number or m.
+            task: the frame's column of tasks.
+
+        Returns:
+            A list of decisions; for a frame a frame, one row a request.
         """
+        if actions is None:
+            return raw.decide_frame(self, tasks, task, baselines, baseline_rewards, baseline_reward_std)
         batch = check_batch(
             tasks, actions, baselines, baseline_rewards, baseline_reward_std, self._engine.store.dim
         )
@@ -271,7 +317,8 @@ class SafeBandit:
         features: str | Sequence[str] = "f*",
         baseline_reward: str | None = None,
         actions: str | None = None,
-        baseline: str | None = None,
+        arm: str = "arm",
+        baseline: Baseline | None = None,
         propensity: str | None = None,
         refit: bool = True,
     ) -> int:
@@ -281,13 +328,21 @@ class SafeBandit:
             logs: a path (.parquet, .csv), a polars or pandas DataFrame, a mapping of columns, or what
                 `read_logs` made of one. The same log is taken in once, so a call that failed may be repeated.
             task, reward, features, baseline_reward, actions, baseline, propensity: names of columns, see
-                `banister.online.logs.read_logs`.
+                `banister.online.logs.read_logs`. For a bandit with `features` see
+                `banister.online.raw.read_raw_logs`.
+            arm: for a bandit with `features`, the column that names what was played.
             refit: fit at once.
         """
-        rows = logs if isinstance(logs, LogRows) else read_logs(
-            logs, task=task, reward=reward, features=features, baseline_reward=baseline_reward,
-            actions=actions, baseline=baseline, propensity=propensity,
-        )  # fmt: skip
+        columns: dict[str, Any] = {
+            "task": task, "reward": reward, "baseline_reward": baseline_reward, "baseline": baseline,
+            "propensity": propensity,
+        }  # fmt: skip
+        if isinstance(logs, LogRows):
+            rows = logs
+        elif self.features is not None:
+            rows = raw.learn(self, logs, arm=arm, **columns)
+        else:
+            rows = read_logs(logs, features=features, actions=actions, **columns)
         with self._lock:
             self._engine.warm_start(rows)
         if refit:
@@ -303,22 +358,28 @@ class SafeBandit:
         features: str | Sequence[str] = "f*",
         baseline_reward: str | None = None,
         actions: str | None = None,
-        baseline: str | None = None,
+        arm: str = "arm",
+        baseline: Baseline | None = None,
         propensity: str | None = None,
         share: Number = 0.5,
     ) -> DryRun:
         """What would happen on these logs, before going live; nothing changes.
 
         Args:
-            logs, task, reward, features, baseline_reward, actions, baseline, propensity: as in `warm_start`.
+            logs, task, reward, features, baseline_reward, actions, arm, baseline, propensity: as in
+                `warm_start`.
             share: of the rows, in their order, that are fitted; the rest are judged.
         """
         from banister.online.dry_run import dry_run
 
-        rows = read_logs(
-            logs, task=task, reward=reward, features=features, baseline_reward=baseline_reward,
-            actions=actions, baseline=baseline, propensity=propensity,
-        )  # fmt: skip
+        columns: dict[str, Any] = {
+            "task": task, "reward": reward, "baseline_reward": baseline_reward, "baseline": baseline,
+            "propensity": propensity,
+        }  # fmt: skip
+        if self.features is not None:
+            rows = raw.offers(self.features, logs, arm=arm, **columns)
+        else:
+            rows = read_logs(logs, features=features, actions=actions, **columns)
         return dry_run(rows, self.settings, share=check_number(share, "share"))
 
     def refit(self, *, wait: bool = True) -> int:

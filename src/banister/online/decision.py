@@ -11,7 +11,7 @@ from banister.online.record import DecisionRecord
 
 
 class Decision(NamedTuple):
-    """One decision; every field but `features` is also in the ledger's row.
+    """One decision; every field but `features` and `arm` is also in the ledger's row.
 
     Attributes:
         id: name it when the reward arrives.
@@ -25,6 +25,7 @@ class Decision(NamedTuple):
         reason: `certified`, or why the baseline is played (`safety.reasons.Reason`): `kept:…` behind an open
             gate, `fallback:…` behind a shut one.
         model_version: the model that decided; 0 before the first.
+        arm: the name of what is played, where the bandit makes features of named actions.
 
     Examples:
         >>> from banister import SafeBandit
@@ -42,6 +43,7 @@ class Decision(NamedTuple):
     floor: float
     reason: str
     model_version: int
+    arm: str | None = None
 
     @classmethod
     def of(cls, record: DecisionRecord, label: str) -> Decision:

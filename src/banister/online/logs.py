@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from banister.data import Float, Int, as_matrix, as_vector
-from banister.errors import DataFileError, InputError, ShapeError
-from banister.extras import LOGS, need
+from banister.errors import InputError, ShapeError
+from banister.features.frames import Logs, column, listed, read_frame
 from banister.online.door import check_index
-
-_MOST_LISTED = 50  # columns in a message: as many as can be read at a glance
-
-
-class Frame(Protocol):
-    """A table whose columns are asked for by name, such as a polars or pandas DataFrame."""
-
-    @property
-    def columns(self) -> Any:
-        """The names of the columns."""
-
-    def __getitem__(self, name: Any, /) -> Any:
-        """A column."""
-
-
-Logs = str | Path | Frame | Mapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,17 +85,17 @@ def read_logs(
         >>> rows.labels, rows.X.tolist(), rows.y.tolist()
         (['a', 'b'], [[1.0], [2.0]], [0.0, 1.0])
     """
-    frame = _frame(logs)
+    frame = read_frame(logs)
     if len(frame) == 0:
         raise InputError("The log has no rows.")
-    labels, codes = _labels(_column(frame, task, "task"))
+    labels, codes = task_labels(column(frame, task, "task"))
     X = as_matrix(_features(frame, features), "features")
-    y = as_vector(_numbers(_column(frame, reward, "reward")), f"column {reward!r}")
+    y = as_vector(numbers(column(frame, reward, "reward")), f"column {reward!r}")
     known = np.full(len(y), np.nan)
     if baseline_reward is not None:
-        known = _optional(_column(frame, baseline_reward, "baseline_reward"), baseline_reward)
-    offered = None if actions is None else _actions(_column(frame, actions, "actions"), X)
-    usual = X if baseline is None else _baselines(_column(frame, baseline, "baseline"), offered)
+        known = optional(column(frame, baseline_reward, "baseline_reward"), baseline_reward)
+    offered = None if actions is None else _actions(column(frame, actions, "actions"), X)
+    usual = X if baseline is None else _baselines(column(frame, baseline, "baseline"), offered)
     if propensity is None:
         return LogRows(labels, codes, X, y, usual, known, offered)
     if baseline is None:
@@ -121,69 +103,23 @@ def read_logs(
             "A log with propensities explores: what was played is not what the policy in place would play. "
             "Name the column that says what would be, with baseline=..."
         )
-    chance = _propensity(_column(frame, propensity, "propensity"), propensity)
+    chance = propensities(column(frame, propensity, "propensity"), propensity)
     return LogRows(labels, codes, X, y, usual, known, offered, chance)
 
 
-def _frame(logs: Any) -> Any:
-    need(LOGS)
+def task_labels(values: Any) -> tuple[list[str], Int]:
+    """The tasks of a polars column in order of appearance, and the index of each row's."""
     import polars as pl
 
-    if isinstance(logs, (str, Path)):
-        return _file(Path(logs))
-    if isinstance(logs, pl.DataFrame):
-        return logs
-    try:
-        columns = logs.columns if hasattr(logs, "columns") else logs.keys()
-        return pl.DataFrame(
-            {str(c): np.asarray(logs[c]) if hasattr(logs, "columns") else logs[c] for c in columns}
-        )
-    except (AttributeError, TypeError, ValueError, pl.exceptions.PolarsError) as reason:
-        raise InputError(
-            f"logs of type {type(logs).__name__} cannot be read ({reason}); give a path, a DataFrame or a "
-            "mapping of columns of equal length."
-        ) from None
-
-
-def _file(path: Path) -> Any:
-    import polars as pl
-
-    readers: dict[str, Any] = {".parquet": pl.read_parquet, ".csv": pl.read_csv}
-    if path.suffix not in readers:
-        raise DataFileError(f"{path} is neither .parquet nor .csv; convert it, or hand in a DataFrame.")
-    if not path.is_file():
-        raise DataFileError(f"{path} does not exist.")
-    try:
-        return readers[path.suffix](path)
-    except (pl.exceptions.PolarsError, OSError) as reason:
-        raise DataFileError(f"{path} cannot be read ({reason}).") from None
-
-
-def _column(frame: Any, name: str, role: str) -> Any:
-    if name not in frame.columns:
-        raise InputError(
-            f"The log has no column {name!r} for {role}; it has {_listed(frame.columns, name)}. Name it "
-            f"with {role}=..."
-        )
-    return frame[name]
-
-
-def _listed(columns: list[str], wanted: str) -> str:
-    """All columns; of a great many, those most like the one wanted, and how many others there are."""
-    if len(columns) <= _MOST_LISTED:
-        return ", ".join(columns)
-    near = get_close_matches(wanted, columns, n=_MOST_LISTED, cutoff=0.0)
-    return f"{', '.join(near)} and {len(columns) - len(near)} others"
-
-
-def _labels(column: Any) -> tuple[list[str], Int]:
-    values = column.to_list()
-    for row, value in enumerate(values):
+    seen = values.unique(maintain_order=True).to_list()
+    for value in seen:
         if value is None or value == "" or value != value:
-            raise InputError(f"Column {column.name!r} has no task at row {row}; every row needs one.")
+            row = next(i for i, v in enumerate(values) if v is None or v == "" or v != v)
+            raise InputError(f"Column {values.name!r} has no task at row {row}; every row needs one.")
     place: dict[str, int] = {}
-    codes = np.array([place.setdefault(str(v), len(place)) for v in values], dtype=np.int64)
-    return list(place), codes
+    codes = [place.setdefault(str(v), len(place)) for v in seen]
+    found = values.replace_strict(seen, codes, return_dtype=pl.Int64)
+    return list(place), np.asarray(found.to_numpy(), dtype=np.int64)
 
 
 def _features(frame: Any, features: str | Sequence[str]) -> Any:
@@ -191,65 +127,68 @@ def _features(frame: Any, features: str | Sequence[str]) -> Any:
         names = [c for c in frame.columns if fnmatchcase(c, features)]
         if not names:
             raise InputError(
-                f"No column matches features={features!r}; the log has {_listed(frame.columns, features)}."
+                f"No column matches features={features!r}; the log has {listed(frame.columns, features)}."
             )
     else:
         names = list(features)
         if not names:
             raise InputError("features names no column.")
-    columns = [_column(frame, name, "features") for name in names]
+    columns = [column(frame, name, "features") for name in names]
     if len(columns) == 1 and columns[0].dtype.is_nested():
         return _lists(columns[0])
-    return np.column_stack([_numbers(c) for c in columns])
+    return np.column_stack([numbers(c) for c in columns])
 
 
-def _lists(column: Any) -> Float:
-    rows = column.to_list()
+def _lists(values: Any) -> Float:
+    rows = values.to_list()
     widths = {len(r) if r is not None else 0 for r in rows}
     if len(widths) != 1:
-        raise ShapeError(f"Column {column.name!r} holds lists of different lengths {sorted(widths)[:5]}.")
+        raise ShapeError(f"Column {values.name!r} holds lists of different lengths {sorted(widths)[:5]}.")
     return np.array(rows, dtype=float)
 
 
-def _numbers(column: Any) -> Float:
-    if not (column.dtype.is_numeric() or str(column.dtype) == "Boolean"):
-        raise InputError(f"Column {column.name!r} holds {column.dtype}, not numbers; encode it first.")
-    missing = column.is_null()
+def numbers(values: Any) -> Float:
+    """A polars column as floats; a gap is an error that names its row."""
+    if not (values.dtype.is_numeric() or str(values.dtype) == "Boolean"):
+        raise InputError(f"Column {values.name!r} holds {values.dtype}, not numbers; encode it first.")
+    missing = values.is_null()
     if missing.any():
         raise InputError(
-            f"Column {column.name!r} is empty at row {missing.arg_max()}; remove or impute such rows."
+            f"Column {values.name!r} is empty at row {missing.arg_max()}; remove or impute such rows."
         )
-    return np.asarray(column.to_numpy(), dtype=float)
+    return np.asarray(values.to_numpy(), dtype=float)
 
 
-def _optional(column: Any, name: str) -> Float:
-    values = np.asarray(column.cast(float, strict=False).fill_null(np.nan).to_numpy(), dtype=float)
-    if np.isinf(values).any():
-        raise InputError(f"Column {name!r} holds infinity at row {int(np.argmax(np.isinf(values)))}.")
-    return values
+def optional(values: Any, name: str) -> Float:
+    """A polars column as floats, NaN at gaps."""
+    known = np.asarray(values.cast(float, strict=False).fill_null(np.nan).to_numpy(), dtype=float)
+    if np.isinf(known).any():
+        raise InputError(f"Column {name!r} holds infinity at row {int(np.argmax(np.isinf(known)))}.")
+    return known
 
 
-def _propensity(column: Any, name: str) -> Float:
-    values = _numbers(column)
-    bad = np.flatnonzero(~((values > 0) & (values <= 1)))
+def propensities(values: Any, name: str) -> Float:
+    """A polars column of probabilities."""
+    chance = numbers(values)
+    bad = np.flatnonzero(~((chance > 0) & (chance <= 1)))
     if len(bad):
-        raise InputError(f"Column {name!r} is {values[bad[0]]} at row {bad[0]}; a propensity lies in (0, 1].")
-    return values
+        raise InputError(f"Column {name!r} is {chance[bad[0]]} at row {bad[0]}; a propensity lies in (0, 1].")
+    return chance
 
 
-def _baselines(column: Any, offered: list[Float] | None) -> Float:
+def _baselines(values: Any, offered: list[Float] | None) -> Float:
     if offered is None:
         raise InputError(
             "baseline names an index among the actions on offer; name their column with actions=..."
         )
     index = [
-        check_index(b, len(a), f"row {i}: ") for i, (b, a) in enumerate(zip(column, offered, strict=True))
+        check_index(b, len(a), f"row {i}: ") for i, (b, a) in enumerate(zip(values, offered, strict=True))
     ]
     return np.stack([a[b] for a, b in zip(offered, index, strict=True)])
 
 
-def _actions(column: Any, X: Float) -> list[Float]:
-    sets = [as_matrix(rows, f"row {i}: actions", dim=X.shape[1]) for i, rows in enumerate(column.to_list())]
+def _actions(values: Any, X: Float) -> list[Float]:
+    sets = [as_matrix(rows, f"row {i}: actions", dim=X.shape[1]) for i, rows in enumerate(values.to_list())]
     for i, (offered, played) in enumerate(zip(sets, X, strict=True)):
         if not (offered == played).all(axis=1).any():
             raise InputError(f"Row {i}: what was played is not among its actions; list it there.")

@@ -13,6 +13,7 @@ from banister.errors import SettingError
 from banister.safety.constraint import Constraint
 from banister.simulation.metrics import Tally, Worth
 from banister.simulation.result import Result
+from banister.simulation.taking_part import check_environment, check_ready, named_policies
 from banister.simulation.wrappers import Late, Timed
 
 CHUNK_BYTES = 32 * 2**20  # actions held at once, so that memory does not grow with the rounds
@@ -42,7 +43,7 @@ def simulate(
     delay: int = 0,
     drop: float = 0.0,
 ) -> Result:
-    """Let a policy play one trial; see `compare` for the arguments.
+    """Let a policy play one trial; see `one_trial` for the arguments.
 
     Examples:
         >>> from banister import BaselineOnly, Synthetic, simulate
@@ -52,13 +53,13 @@ def simulate(
         (array([0, 0]), array([60, 60]))
     """
     name = type(policy).__name__
-    results = compare(
+    results = one_trial(
         env, {name: policy}, epochs=epochs, rounds=rounds, seed=seed, alpha=alpha, delay=delay, drop=drop
     )
     return results[name]
 
 
-def compare(
+def one_trial(
     env: Environment,
     policies: Mapping[str, Policy],
     *,
@@ -85,12 +86,15 @@ def compare(
         drop: the share of rewards that never arrive.
 
     Examples:
-        >>> from banister import BaselineOnly, Oracle, Synthetic, compare
+        >>> from banister import BaselineOnly, Oracle, Synthetic
+        >>> from banister.simulation.trial import one_trial
         >>> env = Synthetic(dim=8, rank=2, tasks=6, actions=4, baseline_rank=2)
-        >>> results = compare(env, {"in place": BaselineOnly(), "best": Oracle(env)}, epochs=1, rounds=10)
+        >>> results = one_trial(env, {"in place": BaselineOnly(), "best": Oracle(env)}, epochs=1, rounds=10)
         >>> bool(results["in place"].regret[0] > results["best"].regret[0])
         True
     """
+    check_environment(env)
+    policies = named_policies(policies)
     plan = _lengths(epochs, rounds)
     _check_plan(plan, delay, drop)
     alpha = float(Constraint(_common_alpha(policies) if alpha is None else alpha).alpha)
@@ -129,6 +133,7 @@ class _Player:
         cls, name: str, policy: Policy, env: Environment, streams: _Streams, delay: int, drop: float
     ) -> _Player:
         policy.reset(env.n_tasks, streams.make(3))
+        check_ready(policy)
         if delay == 0 and drop == 0.0:
             return cls(name, Timed(policy))
         return cls(name, Late(policy, delay=delay, drop=drop, rng=streams.make(4)))

@@ -10,7 +10,7 @@ import numpy as np
 
 from banister.contract import Policy
 from banister.simulation.store import Job
-from banister.simulation.trial import compare
+from banister.simulation.trial import one_trial
 from banister.studies import contraction
 from banister.studies.competitors import COMPETITORS
 
@@ -33,7 +33,7 @@ def play(job: Job) -> pl.DataFrame:
         return contraction.measure(job).with_columns(seconds=0.0, wall=perf_counter() - began)
     env = job.point.build()
     heard = {name: Heard(COMPETITORS[name].build(job.point, env)) for name in job.policies}
-    results = compare(
+    results = one_trial(
         env,
         cast("dict[str, Policy]", heard),
         epochs=job.point.epochs,

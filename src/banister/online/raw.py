@@ -1,0 +1,204 @@
+"""Raw requests and raw logs: what `Arms` and `Items` make of them before a bandit sees feature rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from banister.data import Float, as_vector
+from banister.errors import InputError, SettingError
+from banister.features.base import Features
+from banister.features.baseline import baseline_index, baselines
+from banister.features.frames import column, read_frame
+from banister.features.loading import load_features
+from banister.online.decision import Decision
+from banister.online.ledger import Ledger
+from banister.online.logs import LogRows, numbers, optional, propensities, task_labels
+
+if TYPE_CHECKING:
+    from banister.online.bandit import SafeBandit
+
+KEY = "features"  # of what the ledger keeps beside its rows
+
+
+def settled(bandit: SafeBandit, given: Features | None) -> Features | None:
+    """The features of a bandit just opened; if they do not fit its store, the store is closed again."""
+    try:
+        return _settle(bandit._engine.store.ledger, given)
+    except BaseException:
+        bandit.close()
+        raise
+
+
+def _settle(ledger: Ledger, given: Features | None) -> Features | None:
+    """What a store keeps, which must have been made as what is given; else what is given."""
+    text = ledger.kept(KEY)
+    if text is None:
+        if given is not None and given.learned:
+            keep(ledger, given)
+        return given
+    kept = load_features(text)
+    if given is None:
+        return kept
+    if not kept.same_settings(given) or (given.learned and not kept.same_scales(given)):
+        raise SettingError(
+            f"{ledger.where} was made with other features ({kept!r}) than it is opened with now ({given!r}); "
+            "open it with SafeBandit.load, or start a new store."
+        )
+    kept.adopt(given)
+    if kept.to_json() != text:
+        keep(ledger, kept)
+    return kept
+
+
+def keep(ledger: Ledger, features: Features) -> None:
+    """Write learned features down."""
+    ledger.keep(KEY, features.to_json())
+
+
+def decide(
+    bandit: SafeBandit,
+    task: str,
+    actions: Any,
+    context: Any,
+    offered: Any,
+    baseline: Any,
+    given: dict[str, Any],
+) -> Decision:
+    """A decision from a raw context, with the name of what is played; a mixture has none."""
+    features = bandit.features
+    if features is None:
+        raise InputError(
+            "This bandit has no features of its own: give actions=, a (K, d) array; or make it with "
+            "SafeBandit(features=bn.Arms(...)) to give a raw context."
+        )
+    if actions is not None:
+        raise InputError("Give actions= or context=, not both; this bandit makes the features of a context.")
+    names = features.offered_names(offered)
+    index = baseline_index(baseline, names, context)
+    decision = bandit.decide(task, features.actions(context, offered), baseline=index, **given)
+    return decision._replace(arm=names[decision.action]) if decision.action >= 0 else decision
+
+
+def learn(bandit: SafeBandit, logs: Any, **columns: Any) -> LogRows:
+    """The rows of a raw log; features that have not learned yet do so, and are written down."""
+    assert bandit.features is not None
+    frame = read_frame(logs)
+    made = learned(bandit.features, frame)
+    rows = read_raw_logs(frame, made, **columns)
+    with bandit._lock:
+        bandit._engine.check_open(rows.X.shape[1])
+        if made is not bandit.features:
+            keep(bandit._engine.store.ledger, made)
+            bandit.features = made
+    return rows
+
+
+def learned(features: Features, frame: Any) -> Features:
+    """Features that know this log's scales: as they are, or a copy that has learned from it."""
+    return features if features.learned else load_features(features.to_json()).learn(frame)
+
+
+def offers(features: Features, logs: Any, **columns: Any) -> LogRows:
+    """The rows of a raw log with everything that was on offer in each; nothing is kept."""
+    frame = read_frame(logs)
+    made = learned(features, frame)
+    rows = read_raw_logs(frame, made, **columns)
+    return replace(rows, actions=list(made.tensor(frame)))
+
+
+def read_raw_logs(
+    logs: Any,
+    features: Features,
+    *,
+    task: str = "task",
+    arm: str = "arm",
+    reward: str = "reward",
+    baseline: Any = None,
+    baseline_reward: str | None = None,
+    propensity: str | None = None,
+) -> LogRows:
+    """Rows of a raw log.
+
+    Args:
+        logs: see `read_frame`.
+        features: learned `Arms` or `Items`.
+        task, arm, reward: names of columns: whose row it is, what was played, what it earned.
+        baseline: what the policy in place would play: an arm, an index, a function of the row, or a column.
+            None: what was played.
+        baseline_reward: a column with what the baseline was expected to earn; empty where unknown.
+        propensity: a column with the logging policy's probability of what it played; needs `baseline`.
+    """
+    frame = read_frame(logs)
+    if len(frame) == 0:
+        raise InputError("The log has no rows.")
+    if propensity is not None and baseline is None:
+        raise InputError(
+            "A log with propensities explores: what was played is not what the policy in place would play. "
+            "Say what would be, with baseline=..."
+        )
+    labels, codes = task_labels(column(frame, task, "task"))
+    y = as_vector(numbers(column(frame, reward, "reward")), f"column {reward!r}")
+    X = features.rows(frame, arm)
+    usual = X if baseline is None else _baseline_rows(features, frame, baseline)
+    known = np.full(len(y), np.nan)
+    if baseline_reward is not None:
+        known = optional(column(frame, baseline_reward, "baseline_reward"), baseline_reward)
+    chance = None
+    if propensity is not None:
+        chance = propensities(column(frame, propensity, "propensity"), propensity)
+    return LogRows(labels, codes, X, y, usual, known, None, chance)
+
+
+def _baseline_rows(features: Features, frame: Any, baseline: Any) -> Float:
+    names = np.array(features.names)
+    return features.rows(frame, names[baselines(baseline, features, frame)])
+
+
+def decide_frame(
+    bandit: SafeBandit, requests: Any, task: str, baseline: Any, baseline_reward: str | None, std: Any
+) -> Any:
+    """Decisions for a frame of raw contexts, one a row, with everything on offer; as a frame."""
+    features = bandit.features
+    if features is None:
+        raise InputError(
+            "This bandit has no features of its own: give tasks and actions=; or make it with "
+            "SafeBandit(features=bn.Arms(...)) to decide a frame of raw contexts."
+        )
+    frame = read_frame(requests, "requests")
+    labels, codes = task_labels(column(frame, task, "task"))
+    rewards = None
+    if baseline_reward is not None:
+        rewards = optional(column(frame, baseline_reward, "baseline_reward"), baseline_reward)
+    index = baselines(baseline, features, frame)
+    decisions = bandit.decide_many(
+        [labels[code] for code in codes],
+        features.tensor(frame),
+        baselines=index,
+        baseline_rewards=rewards,
+        baseline_reward_std=std,
+    )
+    return _answers(requests, features.names, index, decisions)
+
+
+def _answers(requests: Any, names: Sequence[str], baseline: Any, decisions: list[Decision]) -> Any:
+    """Decisions as a frame, one row a request: pandas if the requests came so, else polars."""
+    import polars as pl
+
+    columns: dict[str, list[Any]] = {
+        "id": [d.id for d in decisions],
+        "task": [d.task for d in decisions],
+        "arm": [names[d.action] if d.action >= 0 else None for d in decisions],
+        "baseline": [names[i] for i in baseline],
+        "certified": [d.certified for d in decisions],
+        "reason": [d.reason for d in decisions],
+        "lower_bound": [d.lower_bound for d in decisions],
+        "floor": [d.floor for d in decisions],
+        "model_version": [d.model_version for d in decisions],
+    }
+    if type(requests).__module__.startswith("pandas"):
+        return type(requests)(columns, index=requests.index)
+    return pl.DataFrame(columns)
