@@ -37,6 +37,7 @@ def contestants(env):
         ("Oracle", bn.Oracle(paper), paper),
         ("SafeAltGDmin, certified", bn.SafeAltGDmin(ALPHA), paper),
         ("SafeAltGDmin, paper", bn.SafeAltGDmin(ALPHA, safety="paper"), paper),
+        ("SafeAltGDmin, converged", bn.SafeAltGDmin(ALPHA, safety="converged"), paper),
         ("AltGDminGreedy", bn.AltGDminGreedy(), paper),
         ("AltGDminGreedy online=10", bn.AltGDminGreedy(online=10), paper),
         ("TraceNormGreedy", bn.TraceNormGreedy(), paper),

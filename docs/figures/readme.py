@@ -17,7 +17,7 @@ from banister import BaselineOnly, SafeAltGDmin, Synthetic, compare
 NOISE = (0.001, 0.01, 0.03, 0.1, 0.3)
 STYLE = {
     "policy in place": ("#777777", "--"),
-    "paper's Safe-AltGDmin": ("#d55e00", "-"),
+    "paper's schedule, converged fit": ("#d55e00", "-"),
     "Banister, baseline reward unknown": ("#56b4e9", "-"),
     "Banister": ("#0072b2", "-"),
 }
@@ -29,7 +29,7 @@ def measure(noise: float, seed: int) -> dict[str, tuple[float, int]]:
         env,
         {
             "policy in place": BaselineOnly(),
-            "paper's Safe-AltGDmin": SafeAltGDmin(safety="paper"),
+            "paper's schedule, converged fit": SafeAltGDmin(safety="converged"),
             "Banister": SafeAltGDmin(),
         },
         seed=seed,

@@ -17,6 +17,8 @@ _HOME = {
     "SafeBandit": "banister.online.bandit",
     "Decision": "banister.online.decision",
     "SafeAltGDmin": "banister.policies.safe_altgdmin",
+    "PaperSolver": "banister.estimators.paper",
+    "ConvergedSolver": "banister.policies.epoch_fits",
     "TaskData": "banister.data",
     "AltGDmin": "banister.estimators.altgdmin",
     "TraceNorm": "banister.estimators.trace_norm",

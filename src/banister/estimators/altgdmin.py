@@ -27,7 +27,7 @@ class AltGDmin(MultiTaskRegressor):
 
     Args:
         rank: r, or "auto": as many directions as stand out from the noise.
-        solver: "fast" (whitened variable projection, the default), "paper" (Algorithm 1 to the letter) or a
+        solver: "fast" (whitened variable projection, the default), "paper" (Algorithm 1's iteration) or a
             `PaperSolver` with its settings.
         shrink: treat the tasks' coefficients as random effects with learned mean, covariance and noise;
             None means yes for the fast solver, no for the paper's.

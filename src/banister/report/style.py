@@ -25,7 +25,9 @@ class Look:
 
 LOOKS = {
     "certified": Look("Safe-AltGDmin, certified", _BLUE, "o"),
-    "paper": Look("Safe-AltGDmin, paper", _SKY, "s", (0, (5, 1.5))),
+    "converged": Look("Safe-AltGDmin, converged", _SKY, "s", (0, (5, 1.5))),
+    "paper": Look("Safe-AltGDmin, as printed", _SKY, "x", ":"),
+    "paper-short-step": Look("as printed, c = 0.02", _SKY, "+", (0, (1, 1))),
     "trace-norm": Look("Trace norm", _ORANGE, "^"),
     "moments": Look("Method of moments", _GREEN, "D"),
     "thompson": Look("Thompson sampling", _RED, "v", (0, (3, 1, 1, 1))),

@@ -79,6 +79,12 @@ class ConservativeMixture:
         features += (1.0 - rho)[:, None] * requests.baseline_features()
         return self._explain(requests, constraint, features, rho, reach)
 
+    def largest_rho(self, requests: Requests, constraint: Constraint) -> float:
+        """The largest ρ that `choose` plays for these requests; 0 where it plays baselines."""
+        if not self.mixing or len(requests) == 0:
+            return 0.0
+        return float(self._rho(requests, constraint, self._reach(requests)).max())
+
     def _explain(
         self, requests: Requests, constraint: Constraint, features: Float, rho: Float, reach: Float
     ) -> Choices:

@@ -13,6 +13,7 @@ from typing import Any
 
 from banister.contract import Environment, Policy
 from banister.errors import SettingError
+from banister.estimators.paper import PaperSolver
 from banister.simulation.point import Point
 
 
@@ -58,12 +59,29 @@ _LIST = (
     ),
     Competitor(
         name="paper",
-        label="Safe-AltGDmin, paper",
+        label="Safe-AltGDmin, as printed",
         home="safe_altgdmin.SafeAltGDmin",
         settings={"safety": "paper"},
         takes=("alpha", "rank"),
-        meaning="Algorithm 1: the conservative mixture with Lemma l8's ρ in epoch 1, then greedy; the rank "
-        "is given; a converged fit of each epoch's own rows.",
+        meaning="Algorithm 1 line by line: the conservative mixture with Lemma l8's ρ in epoch 1, then greedy; "
+        "the rank is given; L = 100 gradient steps on each epoch's own rows, γ from epoch 1 with c = 0.5.",
+    ),
+    Competitor(
+        name="paper-short-step",
+        label="as printed, c = 0.02",
+        home="safe_altgdmin.SafeAltGDmin",
+        settings={"safety": "paper", "solver": PaperSolver(c=0.02)},
+        takes=("alpha", "rank"),
+        meaning="Algorithm 1 with c = 0.02 in the step γ; the paper asks for c ≤ 0.5 and does not say which.",
+    ),
+    Competitor(
+        name="converged",
+        label="Safe-AltGDmin, converged",
+        home="safe_altgdmin.SafeAltGDmin",
+        settings={"safety": "converged"},
+        takes=("alpha", "rank"),
+        meaning="The paper's schedule on the same rows, with a fit that converged in the place of Algorithm "
+        "1's gradient steps; the rank is given.",
     ),
     Competitor(
         name="trace-norm",
@@ -154,8 +172,8 @@ _LIST = (
 
 COMPETITORS = {competitor.name: competitor for competitor in _LIST}
 
-OURS = ("certified", "paper")
-PAPERS = ("certified", "paper", "trace-norm", "moments", "thompson")
+OURS = ("certified", "converged", "paper")
+PAPERS = ("certified", "converged", "paper", "trace-norm", "moments", "thompson")
 EVERYONE = (
     *PAPERS,
     *("ucb", "pooled-ucb", "low-rank-ucb", "altgdmin-pooled", "baseline", "oracle"),
