@@ -25,9 +25,9 @@ class SafeAltGDmin:
 
     `safety="certified"` (the default) plays an action only if a lower confidence bound on its expected reward
     clears the floor, refits as data grow, and keeps every gate shut while the model cannot be trusted.
-    `safety="paper"` is Algorithm 1 as printed, line by line: conservative exploration in the first epoch, then
-    greedy on L gradient steps; `solver=PaperSolver(...)` holds what the paper leaves open. `safety="converged"`
-    plays the same schedule on the same rows, but on a fit that converged instead of Algorithm 1's iteration.
+    `safety="paper"` is Algorithm 1 as printed, line by line: conservative exploration in the first epoch,
+    then greedy on L gradient steps; `solver=PaperSolver(...)` holds what the paper leaves open.
+    `safety="converged"` plays the same schedule on the same rows, but on a fit that converged.
 
     Args:
         alpha: the share of the baseline reward that may be risked, strictly between 0 and 1.
