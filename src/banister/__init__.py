@@ -38,6 +38,10 @@ _HOME = {
     "ConservativeUCB": "banister.policies.conservative_ucb",
     "PooledConservativeUCB": "banister.policies.pooled_ucb",
     "LowRankUCB": "banister.policies.low_rank_ucb",
+    "SpectralUCB": "banister.policies.spectral_ucb",
+    "SafeExploreGreedy": "banister.policies.safe_explore_greedy",
+    "CLUCB": "banister.policies.clucb",
+    "CLUCB2": "banister.policies.clucb2",
     "simulate": "banister.simulation.trial",
     "compare": "banister.simulation.trial",
 }

@@ -24,7 +24,8 @@ class PaperSolver:
     Attributes:
         iterations: L of the line "Parameters"; the experiments do not give it.
         split: the line "Sample-split": partition each task's rows into 2L + 1 disjoint sets (2L from epoch
-            2), one for each use. Off by default: the experiments' 50 rows would leave at most L = 12 at rank 2.
+            2), one for each use. Off by default: the experiments' 50 rows would leave
+            at most L = 12 at rank 2.
         c: the constant of the step γ ("Practical setting of parameters" allows any up to 0.5).
         step: "once" as the line "Parameters" has it: one γ for all epochs, from epoch 1; or "each epoch".
         rho: ρ in γ. None: the largest ρ that the policy played in epoch 1; 0 for a fit without a policy.

@@ -43,6 +43,8 @@ class ConservativeThompson(ConservativeBandit):
         radius: "determinant" or "source".
         wait_for_eigenvalue: apply the source's waiting rule.
         least_gap: κ_l of that rule, a lower bound on how far the best action is above the baseline.
+        labels: also learn from the baseline's expected reward, where a request gives it exactly: a row
+            without noise in every round, whatever is played.
         mixing: False where mixtures cannot be played: then the baseline is.
         horizon: rounds over which the mixture's probability is shared out.
         literal_floor: use the paper's `(1−α) r_b` also where `r_b` is negative.

@@ -64,6 +64,7 @@ MEASURES = {
     "regret": Measure("cumulative regret"),
     "violations": Measure("violations of the floor per trial"),
     "literal_violations": Measure("violations of (1−α) r_b per trial"),
+    "cumulative_violations": Measure("decisions that left a task's total below its floor"),
     "certified": Measure("share of decisions certified, %"),
     "seconds": Measure("seconds per trial"),
     "subspace_distance": Measure("subspace distance to B*"),

@@ -10,6 +10,10 @@ from banister.report.panel import Panel
 if TYPE_CHECKING:
     import polars as pl
 
+_SUMMED = (
+    *("regret", "violations", "literal_violations", "cumulative_violations"),
+    *("decisions", "seconds"),
+)
 TRIAL = ("point", "policy", "trial")
 
 
@@ -22,7 +26,9 @@ def per_trial(rows: pl.DataFrame) -> pl.DataFrame:
         rows.filter(pl.col("decisions").is_not_null())
         .group_by(TRIAL)
         .agg(
-            pl.col("regret", "violations", "literal_violations", "decisions", "seconds").sum(),
+            pl.col(
+                "regret", "violations", "literal_violations", "cumulative_violations", "decisions", "seconds"
+            ).sum(),
             error=100.0 * pl.col("error").get(last),
             certified=100.0 * (pl.col("certified") * pl.col("decisions")).sum() / pl.col("decisions").sum(),
             shortfall=pl.col("relative_shortfall").max(),

@@ -64,7 +64,7 @@ _LIST = (
         settings={"safety": "paper"},
         takes=("alpha", "rank"),
         meaning="Algorithm 1 line by line: the conservative mixture with Lemma l8's ρ in epoch 1, then "
-        "greedy; the rank is given; L = 100 gradient steps on each epoch's own rows, γ from epoch 1 with c = 0.5.",
+        "greedy; the rank is given; L = 100 gradient steps on each epoch's own rows, γ from epoch 1.",
     ),
     Competitor(
         name="paper-short-step",
