@@ -32,14 +32,14 @@ from banister.policies._checks import (
     check_positive,
     check_probability,
 )
-from banister.policies._norms import NormGuess
 from banister.policies._ridge import RunningRidge
 from banister.safety.constraint import Constraint
 from banister.safety.exploration import ConservativeMixture
+from banister.safety.norm_guess import NormGuess
 
 # A label has no noise, so it may weigh as much as one likes: the confidence set holds for any weights. The
-# widths along labels shrink by its root, the radius grows only with its logarithm. At the default setting with
-# noise 0.3 Thompson's regret is 3,566 at weight 1, 2,675 at 1e4, 1,815 at 1e6; rounding allows no more.
+# widths along labels shrink by its root, the radius grows only with its logarithm. At the default setting
+# with noise 0.3 Thompson's regret is 3,566 at weight 1, 2,675 at 1e4, 1,815 at 1e6; more is rounding's risk.
 LABEL_WEIGHT = 1e6
 
 

@@ -38,7 +38,7 @@ class ConservativeThompson(ConservativeBandit):
         noise: R; None to estimate it from all tasks' residuals, erring upwards (it assumes that tasks are
             equally noisy).
         norm_bound: S, one number or one per task; None for a cautious guess from the baseline rewards
-            (`banister.policies._norms`). Without known baseline rewards it has to be given.
+            (`banister.safety.norm_guess`). Without known baseline rewards it has to be given.
         delta: the probability with which the certificates may fail, over all tasks and rounds together.
         radius: "determinant" or "source".
         wait_for_eigenvalue: apply the source's waiting rule.

@@ -10,9 +10,9 @@ from banister.contract import Outcomes, Requests
 from banister.data import Float
 from banister.policies._card import GIVEN_OR_ESTIMATED, Card
 from banister.policies._checks import check_levels
-from banister.policies._norms import NormGuess
 from banister.policies.conservative_ucb import ConservativeUCB
 from banister.safety.evidence import Rows
+from banister.safety.norm_guess import NormGuess
 
 POOLED = "pooled"
 
