@@ -37,7 +37,14 @@ def fake_rows() -> pl.DataFrame:
     ]
     n = len(keys)
     drawn_by = {name: rng.random(n) for name in ("certified", "error", "seconds", "subspace_distance")}
-    fixed = {"decisions": 100, "literal_violations": 4, "relative_shortfall": 0.1, "wall": 1.0, "warnings": 0}
+    fixed = {
+        "decisions": 100,
+        "literal_violations": 4,
+        "cumulative_violations": 2,
+        "relative_shortfall": 0.1,
+        "wall": 1.0,
+        "warnings": 0,
+    }
     return pl.DataFrame(keys).with_columns(
         regret=pl.Series(rng.uniform(1, 9, n)),
         violations=pl.Series(rng.integers(0, 3, n)),

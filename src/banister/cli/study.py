@@ -177,8 +177,9 @@ def _finish(screen: Console, folder: Path, rows: Any, publish: Path | None) -> N
 
     with screen.status("Drawing …"):
         page = publishing.write_report(folder, rows)
-    if Store(folder).manifest()["kind"] == "reproduce":
-        screen.print(tables.claims_table(judge(Evidence(rows))))
+    record = Store(folder).manifest()
+    if record["kind"] == "reproduce":
+        screen.print(tables.claims_table(judge(Evidence(rows), tuple(record["panels"]))))
     screen.print(f"\nreport:  {page}\nfigures: {folder / 'figures'}", highlight=False)
     if publish is not None:
         size = publishing.publish(folder, publish)

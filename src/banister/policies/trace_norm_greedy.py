@@ -32,7 +32,7 @@ class TraceNormGreedy(GreedyLearner):
         lam: the penalty: "cv", "rate", or a number (see `banister.TraceNorm`).
         noise: standard deviation of the rewards' noise for "rate"; None to estimate it.
         tol: relative duality gap at which a fit stops.
-        online, pool: when to refit, and on which rows; see `banister.policies._greedy`.
+        online, pool, labels: when to refit, and on which rows; see `banister.policies._greedy`.
 
     Attributes:
         lam_: the penalty of the last refit.
@@ -62,8 +62,9 @@ class TraceNormGreedy(GreedyLearner):
         tol: float = 1e-4,
         online: int | None = None,
         pool: bool = True,
+        labels: bool = False,
     ) -> None:
-        super().__init__(online=online, pool=pool)
+        super().__init__(online=online, pool=pool, labels=labels)
         self.lam, self.noise, self.tol = lam, noise, tol
         self._model(lam)._check_settings()  # a bad setting is an error now, not at the first refit
 

@@ -96,6 +96,8 @@ def _scale(axes: Any, panel: Panel, table: pl.DataFrame) -> None:
     if panel.kind == "sweep":
         axes.xaxis.set_major_locator(FixedLocator(panel.xs))
         axes.xaxis.set_major_formatter(ScalarFormatter() if not panel.log_x else _plain)
+    if panel.ticks:
+        axes.set_xticks(panel.xs, panel.ticks)
     if not panel.log_y:
         axes.set_ylim(bottom=0)
     elif (table["mean"] <= 0).any():  # counts that are zero have no logarithm
@@ -169,7 +171,7 @@ def spread(heights: Float, gap: float) -> Float:
 
 
 def _bars(axes: Any, panel: Panel, table: pl.DataFrame) -> None:
-    rows = table.sort("mean", descending=True)
+    rows = table.reverse() if panel.ordered else table.sort("mean", descending=True)
     names = rows["policy"].to_list()
     mean, place = rows["mean"].to_numpy(), np.arange(len(names))
     err = np.abs(np.nan_to_num(np.stack([mean - rows["low"].to_numpy(), rows["high"].to_numpy() - mean])))

@@ -25,6 +25,8 @@ class Panel:
         measure: a key of `MEASURES`.
         policies: who is shown, in the order of the legend.
         log_x, log_y: logarithmic axes.
+        ticks: words under the xs, where these are no quantities.
+        ordered: bars in the order of the policies instead of by size.
         note: what to know when reading it.
     """
 
@@ -38,6 +40,8 @@ class Panel:
     policies: tuple[str, ...]
     log_x: bool = False
     log_y: bool = False
+    ticks: tuple[str, ...] = ()
+    ordered: bool = False
     note: str = ""
 
     @property

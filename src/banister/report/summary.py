@@ -50,11 +50,11 @@ def over_time(rows: pl.DataFrame, panel: Panel) -> pl.DataFrame:
 
 
 def panel_values(rows: pl.DataFrame, panel: Panel) -> pl.DataFrame:
-    """What a panel shows, trial by trial: policy, trial, x, value."""
+    """What a panel shows, trial by trial: policy, trial, x, value, and decisions below the floor in total."""
     import polars as pl
 
     if panel.kind in ("epochs", "iterations"):
-        found = over_time(rows, panel)
+        found = over_time(rows, panel).with_columns(in_total=pl.lit(None, dtype=pl.Float64))
     else:
         xs = panel.xs or (0.0,) * len(panel.points)
         place = pl.DataFrame(
@@ -64,13 +64,26 @@ def panel_values(rows: pl.DataFrame, panel: Panel) -> pl.DataFrame:
         found = (
             per_trial(rows)
             .join(place, on="point")
-            .select("policy", "trial", "x", value=pl.col(panel.measure).cast(pl.Float64))
+            .select(
+                "policy",
+                "trial",
+                "x",
+                value=_number(panel.measure),
+                in_total=_number("cumulative_violations"),
+            )
         )
     return found.filter(pl.col("policy").is_in(panel.policies))
 
 
+def _number(name: str) -> pl.Expr:
+    import polars as pl
+
+    return pl.col(name).cast(pl.Float64)
+
+
 def panel_table(rows: pl.DataFrame, panel: Panel) -> pl.DataFrame:
-    """The numbers behind a panel: policy, x, trials, mean, low, high (95 % bootstrap over trials)."""
+    """The numbers behind a panel: policy, x, trials, mean, low, high (95 % interval over trials), and in how
+    many decisions a trial the task's total was below its floor (null where a panel follows time)."""
     import polars as pl
 
     records = []
@@ -79,7 +92,7 @@ def panel_table(rows: pl.DataFrame, panel: Panel) -> pl.DataFrame:
         values = group["value"].drop_nulls().drop_nans().to_numpy()
         if len(values):
             mean, low, high = mean_interval(values)
-            records.append((policy, x, len(values), mean, low, high))
+            records.append((policy, x, len(values), mean, low, high, group["in_total"].mean()))
     table = pl.DataFrame(records, schema=_schema(), orient="row")
     order = {name: i for i, name in enumerate(panel.policies)}
     return table.sort(pl.col("policy").replace_strict(order, return_dtype=pl.Int64), "x")
@@ -89,4 +102,5 @@ def _schema() -> dict[str, type[pl.DataType]]:
     import polars as pl
 
     numbers = dict.fromkeys(("mean", "low", "high"), pl.Float64)
+    numbers |= {"in_total": pl.Float64}
     return {"policy": pl.String, "x": pl.Float64, "trials": pl.Int64, **numbers}
