@@ -66,7 +66,7 @@ def rows_of(values: dict[str, list[float]], point: str = "synthetic") -> pl.Data
 
 
 def test_the_papers_sixteen_panels_and_ours_are_there() -> None:
-    ours = ("3abcde", "4abc", "5abc", "6abcdef")
+    ours = ("3abcde", "4abc", "5abc", "6abcdef", "7ab")
     assert list(PANELS) == [
         *(f"1{c}" for c in "abcdefghijklmno"),
         "2",
@@ -106,9 +106,9 @@ def test_each_policy_plays_each_trial_of_a_point_in_one_job() -> None:
 
 
 def test_policies_and_environments_can_be_left_out() -> None:
-    work = workload_for(PANELS.values(), trials=3, policies=("paper",), without=("movielens",))
+    work = workload_for(PANELS.values(), trials=3, policies=("paper",), ratings=False)
     assert {name for _, name in work.trials} - {*contraction.DESIGNS, *contraction.PROMISES} == {"paper"}
-    assert not any(point.environment == "movielens" for point in work.points)
+    assert not any(point.needs_ratings for point in work.points)
 
 
 @pytest.mark.parametrize("name", EVERYONE)
@@ -336,8 +336,8 @@ def test_dry_run_runs_nothing(tmp_path: Path) -> None:
 
 
 def test_bad_words_are_refused(tmp_path: Path) -> None:
-    for words in (("--policies", "nobody"), ("--only", "7")):
-        with pytest.raises(BanisterError, match=r"nobody|'7'"):
+    for words in (("--policies", "nobody"), ("--only", "8")):
+        with pytest.raises(BanisterError, match=r"nobody|'8'"):
             invoke("reproduce", *words, "--out", str(tmp_path))
     with pytest.raises(BanisterError, match="not the folder of a run"):
         invoke("report", str(tmp_path))

@@ -25,6 +25,7 @@ _HOME = {
     "MethodOfMoments": "banister.estimators.moments",
     "TaskRidge": "banister.estimators.ridge",
     "MovieLens": "banister.environments.movielens",
+    "RatedMovies": "banister.environments.rated",
     "Requests": "banister.contract",
     "Choices": "banister.contract",
     "Outcomes": "banister.contract",

@@ -134,7 +134,7 @@ def _runner(
         policies=check_names(_split(policies)),
         readings=not only,
         seed=seed,
-        without=("movielens",) if lacking else (),
+        ratings=not lacking,
     )
     header = manifest.describe(work, kind="reproduce", panels=[p.id for p in panels], command=_command())
     return Runner(workload=work, folder=out, header=header, workers=jobs)

@@ -52,7 +52,7 @@ class Panel:
     @property
     def needs_movielens(self) -> bool:
         """Whether it can be drawn only with the rating file at hand."""
-        return any(point.environment == "movielens" for point in self.points)
+        return any(point.needs_ratings for point in self.points)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ KNOWS = {
 
 SYNTHETIC = "synthetic"
 MOVIELENS = "movielens"
+RATED = "rated"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +30,7 @@ class Point:
     """An environment and the length of a trial; what is left out stays at the paper's default.
 
     Attributes:
-        environment: "synthetic" or "movielens".
+        environment: "synthetic", "movielens" or "rated".
         settings: what differs from the environment's defaults, as sorted pairs.
         alpha: the share of the baseline reward that may be risked.
         epochs, rounds: how many epochs a trial has, and how many rounds an epoch.
@@ -94,6 +95,14 @@ class Point:
             from banister.environments.movielens import MovieLens
 
             return MovieLens(**dict(self.settings))
-        raise SettingError(
-            f"There is no environment {self.environment!r}; use {SYNTHETIC!r} or {MOVIELENS!r}."
-        )
+        if self.environment == RATED:
+            from banister.environments.rated import RatedMovies
+
+            return RatedMovies(**dict(self.settings))
+        known = ", ".join(map(repr, (SYNTHETIC, MOVIELENS, RATED)))
+        raise SettingError(f"There is no environment {self.environment!r}; use one of {known}.")
+
+    @property
+    def needs_ratings(self) -> bool:
+        """Whether it needs the rating file."""
+        return self.environment in (MOVIELENS, RATED)

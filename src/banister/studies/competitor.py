@@ -29,6 +29,7 @@ class Competitor:
         takes: what else it is handed: "alpha" of the setting, or "env" (the yardstick that sees the truth).
         assumes: what its source takes for known: "rank", "noise" (R), "norm_bound" (S).
         uses: what more it could use if it were told: the same, and "labels".
+        mixes: whether it plays mixtures unless told that there are none, as in a catalogue.
         tuned: whether a point's `tuning` is meant for it.
         meaning: what it is, in a sentence.
     """
@@ -40,6 +41,7 @@ class Competitor:
     takes: tuple[str, ...] = ()
     assumes: tuple[str, ...] = ()
     uses: tuple[str, ...] = ()
+    mixes: bool = False
     tuned: bool = False
     meaning: str
 
@@ -68,11 +70,9 @@ class Competitor:
             LABELS: True,
         }
         told = [name for name in self.told(point.knows) if name != NORM]
-        settings = {
-            **self.settings,
-            **self._tuning(point),
-            **{key: given[key] for key in (*self.takes, *told)},
-        }
+        mixing = {"mixing": False} if self.mixes and getattr(env, "catalogue", False) else {}
+        handed = {key: given[key] for key in (*self.takes, *told)}
+        settings = {**self.settings, **self._tuning(point), **mixing, **handed}
         module, _, name = self.home.rpartition(".")
         policy: Policy = getattr(import_module(f"banister.policies.{module}"), name)(**settings)
         return Informed(policy, env) if NORM in self.told(point.knows) else policy  # type: ignore[return-value]

@@ -15,8 +15,9 @@ from banister.policies.epoch_fits import ConvergedSolver
 from banister.studies.competitor import LABELS, NOISE, NORM, RANK, Competitor
 
 _SAFE = "safe_altgdmin.SafeAltGDmin"
-_BANDIT: dict[str, Any] = {"takes": ("alpha",), "assumes": (NOISE, NORM), "uses": (LABELS,)}
-_PAPER: dict[str, Any] = {"home": _SAFE, "takes": ("alpha",), "assumes": (RANK, NORM)}
+_BANDIT: dict[str, Any] = {"takes": ("alpha",), "assumes": (NOISE, NORM), "uses": (LABELS,), "mixes": True}
+_TOTAL: dict[str, Any] = {**_BANDIT, "mixes": False}
+_PAPER: dict[str, Any] = {"home": _SAFE, "takes": ("alpha",), "assumes": (RANK, NORM), "mixes": True}
 
 _LIST = (
     Competitor(
@@ -93,14 +94,14 @@ _LIST = (
         name="clucb",
         label="CLUCB",
         home="clucb.CLUCB",
-        **_BANDIT,
+        **_TOTAL,
         meaning="Optimism held back by the total so far, one bandit per task; single plays may violate.",
     ),
     Competitor(
         name="clucb2",
         label="CLUCB2",
         home="clucb2.CLUCB2",
-        **_BANDIT,
+        **_TOTAL,
         meaning="CLUCB with a constrained choice and a tighter account of the past.",
     ),
     Competitor(

@@ -9,6 +9,7 @@ from banister.report.intervals import share_interval
 from banister.report.numbers import number
 from banister.report.page import Headline
 from banister.report.summary import per_trial
+from banister.simulation.point import MOVIELENS
 from banister.studies.claims import Judged
 from banister.studies.competitors import COMPETITORS
 from banister.studies.panels import DEFAULT
@@ -89,6 +90,6 @@ def remarks(rows: pl.DataFrame, record: dict[str, Any]) -> list[str]:
                 f"{COMPETITORS[policy].label}: {count} warnings in {n} trials, mostly fits that did not "
                 "reach their stopping rule."
             )
-    if not any(name.startswith("movielens") for name in record["trials"]):
+    if not any(name.startswith(MOVIELENS) for name in record["trials"]):
         notes.append("MovieLens was not at hand; `banister data movielens-100k` fetches it, then run again.")
     return notes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from banister.report.panel import Panel
-from banister.simulation.point import KNOWS, MOVIELENS, SYNTHETIC, Point
+from banister.simulation.point import KNOWS, MOVIELENS, RATED, SYNTHETIC, Point
 from banister.studies.competitors import STEPS
 
 LEVELS = tuple(KNOWS)
@@ -18,6 +18,10 @@ ALPHAS_TRIED = (0.05, 0.1, 0.2, 0.4)
 
 _SAFE = ("certified", "converged", "thompson", "ucb", "sege", "clucb2")
 _PRINTED = ("paper", "converged")
+
+_CATALOGUE = (*_SAFE, "pooled-ucb", "altgdmin-pooled", "low-rank-ucb", "baseline")
+
+RATINGS = (Point.of(RATED), Point.of(RATED, baseline_known=False))
 
 _STEPS_NOTE = (
     "From top to bottom, one change at a time: the printed algorithm with its sample splitting, without it, "
@@ -86,6 +90,23 @@ def _world(identity: str, name: str, label: str, values: tuple[Any, ...], measur
     )
 
 
+def _rated(identity: str, measure: str) -> Panel:
+    return Panel(
+        id=identity,
+        title=f"{measure.capitalize()} on real ratings",
+        points=RATINGS,
+        xs=(0.0, 1.0),
+        ticks=("known", "unknown"),
+        x_label="expected reward of the baseline",
+        measure=measure,
+        policies=_CATALOGUE,
+        log_y=True,
+        note="Users are tasks, the movies they rated are on offer, the reward is the rating they gave: no "
+        "linear model is true, and a violation may be the model's as well as the policy's. The baseline "
+        "recommends the movie that others like best.",
+    )
+
+
 OWN = (
     _knows("4a", "synthetic", SYNTHETIC, _SAFE),
     _knows("4b", "synthetic, noise 0.3", SYNTHETIC, _SAFE, noise_std=0.3),
@@ -99,4 +120,6 @@ OWN = (
     _world("6d", "actions", "number of actions K", ACTIONS_TRIED, "regret"),
     _world("6e", "baseline_rank", "rank of the baseline among ten", BASELINES_TRIED, "regret"),
     _world("6f", "alpha", "α", ALPHAS_TRIED, "violations"),
+    _rated("7a", "regret"),
+    _rated("7b", "violations"),
 )

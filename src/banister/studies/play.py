@@ -56,8 +56,8 @@ def play(job: Job) -> pl.DataFrame:
     return rows.select("point", "trial", pl.exclude("point", "trial"))
 
 
-# A worker's first use of a policy compiles or loads kernels; a trial of this size gets that over with, so that
-# seconds are those of deciding and learning.
+# A worker's first use of a policy compiles or loads kernels; a trial of this size gets that over with, so
+# that seconds are those of deciding and learning.
 _SMALL = Point.of(SYNTHETIC, dim=5, rank=1, tasks=4, actions=3, baseline_rank=2, epochs=2, rounds=6)
 _compiled: set[str] = set()
 

@@ -89,7 +89,7 @@ def workload_for(
     policies: tuple[str, ...] = (),
     readings: bool = True,
     seed: int = SEED,
-    without: tuple[str, ...] = (),
+    ratings: bool = True,
 ) -> Workload:
     """The workload of some panels.
 
@@ -99,7 +99,7 @@ def workload_for(
         policies: who takes part; everyone by default.
         readings: add what the claims' other readings need.
         seed: of the study.
-        without: environments to leave out, when their data are missing.
+        ratings: False to leave out what needs the rating file.
     """
     counts: dict[tuple[Point, str], float] = {}
     for panel in panels:
@@ -112,6 +112,7 @@ def workload_for(
     kept = {
         (point, name): max(1, math.ceil(part * trials))
         for (point, name), part in counts.items()
-        if point.environment not in without and (not policies or name in policies or point == ITERATIONS)
+        if not (point.needs_ratings and not ratings)
+        and (not policies or name in policies or point == ITERATIONS)
     }
     return Workload(kept, seed)
