@@ -216,3 +216,26 @@ def test_a_rank_that_the_data_cannot_have_is_an_error(cls):
 
     with pytest.raises(SettingError, match="rank=3"):
         epochs()
+
+
+@pytest.mark.parametrize("cls", [bn.AltGDminGreedy, bn.TraceNormGreedy, bn.LowRankUCB])
+def test_labels_are_rows_of_the_fit(cls):
+    """A label's row is kept as it is, and with rewards drowned in noise the error is smaller for it."""
+    env = bn.Synthetic(dim=8, rank=1, tasks=12, actions=5, baseline_rank=3, noise_std=1.0)
+    env.reset(np.random.default_rng(0))
+    requests, policy = env.requests(2, np.random.default_rng(1)), cls(labels=True)
+    policy.reset(12, np.random.default_rng(2))
+    policy.decide(requests)
+    wanted = (requests.task, requests.baseline_features(), requests.baseline_reward)
+    for kept, given in zip(policy._rows.columns(), wanted, strict=True):
+        np.testing.assert_array_equal(kept, given)
+    errors = {on: bn.simulate(env, cls(labels=on), epochs=2, rounds=30).error[-1] for on in (False, True)}
+    assert errors[True] < errors[False]
+
+
+def test_an_unknown_baseline_is_no_label():
+    env = bn.Synthetic(dim=8, rank=1, tasks=12, actions=5, baseline_rank=3, baseline_known=False)
+    told, untold = (
+        bn.simulate(env, bn.AltGDminGreedy(labels=on), epochs=2, rounds=20) for on in (True, False)
+    )
+    np.testing.assert_array_equal(told.regret, untold.regret)

@@ -34,7 +34,7 @@ def mean_interval(values: Any) -> tuple[float, float, float]:
     mean = float(array.mean())
     if len(array) == 1:
         return mean, float("nan"), float("nan")
-    reach = student(len(array)) * float(array.std(ddof=1)) / np.sqrt(len(array))
+    reach = float(student(len(array)) * array.std(ddof=1) / np.sqrt(len(array)))
     return mean, mean - reach, mean + reach
 
 
@@ -45,7 +45,7 @@ def ratio_interval(over: Float, under: Float) -> tuple[float, float, float]:
     from zero. Where `under` itself is not told from zero the interval is the whole line.
 
     Examples:
-        >>> ratio_interval(np.array([2.0, 4.0, 6.0]), np.array([1.0, 2.0, 3.0]))  # doubled in every trial
+        >>> ratio_interval(np.array([6.0, 8.0, 10.0]), np.array([3.0, 4.0, 5.0]))  # doubled in every trial
         (2.0, 2.0, 2.0)
     """
     n = len(over)
