@@ -178,8 +178,9 @@ def _finish(screen: Console, folder: Path, rows: Any, publish: Path | None) -> N
     with screen.status("Drawing …"):
         page = publishing.write_report(folder, rows)
     record = Store(folder).manifest()
-    if record["kind"] == "reproduce":
-        screen.print(tables.claims_table(judge(Evidence(rows), tuple(record["panels"]))))
+    judged = judge(Evidence(rows), tuple(record["panels"])) if record["kind"] == "reproduce" else []
+    if judged:
+        screen.print(tables.claims_table(judged))
     screen.print(f"\nreport:  {page}\nfigures: {folder / 'figures'}", highlight=False)
     if publish is not None:
         size = publishing.publish(folder, publish)

@@ -58,7 +58,7 @@ def play(job: Job) -> pl.DataFrame:
 
 # A worker's first use of a policy compiles or loads kernels; a trial of this size gets that over with, so
 # that seconds are those of deciding and learning.
-_SMALL = Point.of(SYNTHETIC, dim=5, rank=1, tasks=4, actions=3, baseline_rank=2, epochs=2, rounds=6)
+_SMALL = Point.of(SYNTHETIC, dim=5, rank=1, tasks=4, actions=3, baseline_rank=2, epochs=2, rounds=30)
 _compiled: set[str] = set()
 
 
