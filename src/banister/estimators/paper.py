@@ -77,11 +77,16 @@ class PaperSolver:
         W: Float = np.zeros((rank, data.n_tasks))
         history = []
         for step in range(self.iterations):
-            W = task_least_squares(sets[1 + step], B)  # line "Update w": (Φ B)† Y
-            history.append(_objective(data, B, W))
-            used = sets[1 + self.iterations + step]
-            B = _gradient_step(used, B, W, gamma, self._rows(used, data))
-        objective = _objective(data, B, W)  # Θ̂ = B_L W_L with W_L computed at B_{L−1}, as printed
+            fit_on, used = sets[1 + step], sets[1 + self.iterations + step]
+            Z = projected(fit_on, B)
+            W = _coefficients(fit_on, Z)  # line "Update w": (Φ B)† Y
+            if used is not fit_on:
+                Z = projected(used, B)
+            errors = _errors(used, Z, W)
+            history.append(float(errors @ errors))
+            B = _gradient_step(used, B, W, errors, gamma / self._rows(used, data))
+        last = _errors(data, projected(data, B), W)  # Θ̂ = B_L W_L with W_L computed at B_{L−1}, as printed
+        objective = float(last @ last)
         converged = bool(np.isfinite(objective) and abs(history[-1] - objective) <= 1e-6 * objective)
         return Solution(
             B, W, objective, converged, 2 * self.iterations, self.iterations, [*history, objective]
@@ -142,25 +147,28 @@ def estimate_truncation(data: TaskData) -> float:
 
 def task_least_squares(data: TaskData, B: Float) -> Float:
     """w_t = (X_t B)† y_t for every task, shape (r, T); minimum-norm where rows are too few."""
-    if (cube := _cube(data)) is None:
-        return np.column_stack([_least_squares(X @ B, y) for X, y in data])
-    X, y = cube
-    rcond = np.finfo(float).eps * max(X.shape[1], B.shape[1])  # as `lstsq` has it
-    W: Float = (np.linalg.pinv(X @ B, rcond=rcond) @ y[:, :, None])[:, :, 0].T
+    return _coefficients(data, projected(data, B))
+
+
+def projected(data: TaskData, B: Float) -> Float:
+    """All tasks' rows in the basis, (rows, r)."""
+    return data.X @ B
+
+
+def _coefficients(data: TaskData, Z: Float) -> Float:
+    n = int(data.counts[0])
+    if n == 0 or np.any(data.counts != n):
+        pairs = zip(data.offsets[:-1], data.offsets[1:], strict=True)
+        return np.column_stack([_least_squares(Z[lo:hi], data.y[lo:hi]) for lo, hi in pairs])
+    cube = Z.reshape(data.n_tasks, n, -1)
+    rcond = np.finfo(float).eps * max(cube.shape[1:])  # as `lstsq` has it
+    W: Float = (np.linalg.pinv(cube, rcond=rcond) @ data.y.reshape(data.n_tasks, n, 1))[:, :, 0].T
     return W
 
 
 def _least_squares(Z: Float, y: Float) -> Float:
     found: Float = np.linalg.lstsq(Z, y, rcond=None)[0] if len(y) else np.zeros(Z.shape[1])
     return found
-
-
-def _cube(data: TaskData) -> tuple[Float, Float] | None:
-    """Rows (T, n, d) and rewards (T, n) where all tasks have n of them: one batch instead of a loop."""
-    T, n = data.n_tasks, int(data.counts[0])
-    if n == 0 or np.any(data.counts != n):
-        return None
-    return data.X.reshape(T, n, data.dim), data.y.reshape(T, n)
 
 
 def _top(theta: Float, rank: int) -> Float:
@@ -181,27 +189,16 @@ def truncated_estimate(data: TaskData, truncation: float | None, whole: TaskData
     return np.column_stack(parts)
 
 
-def _gradient_step(data: TaskData, B: Float, W: Float, gamma: float, rows: float) -> Float:
-    """Lines "Gradient", "GD step" and "Projection step"; where counts differ, `rows` is the tasks' mean."""
-    errors = _errors(data, B @ W)
-    if (cube := _cube(data)) is not None:
-        per_task = (errors.reshape(len(cube[0]), 1, -1) @ cube[0])[:, 0].T  # X_t'(X_t θ_t − y_t), (d, T)
-    else:
-        parts = zip(data, data.offsets[:-1], strict=True)
-        per_task = np.column_stack([X.T @ errors[lo : lo + len(y)] for (X, y), lo in parts])
-    return np.linalg.qr(B - gamma / rows * (per_task @ W.T))[0]
+def _gradient_step(data: TaskData, B: Float, W: Float, errors: Float, step: float) -> Float:
+    """Lines "Gradient", "GD step" and "Projection step": Σ_t X_t'(X_t B w_t − y_t) w_t', in one product."""
+    gradient = data.X.T @ (errors[:, None] * W.T[data.codes])
+    return np.linalg.qr(B - step * gradient)[0]
 
 
-def _errors(data: TaskData, theta: Float) -> Float:
-    """Predicted less observed rewards, row by row."""
-    if (cube := _cube(data)) is not None:
-        return (cube[0] @ theta.T[:, :, None]).ravel() - data.y
-    return np.concatenate([X @ theta[:, t] - y for t, (X, y) in enumerate(data)])
-
-
-def _objective(data: TaskData, B: Float, W: Float) -> float:
-    errors = _errors(data, B @ W)
-    return float(errors @ errors)
+def _errors(data: TaskData, Z: Float, W: Float) -> Float:
+    """Predicted less observed rewards, row by row, from the rows in the basis."""
+    errors: Float = np.einsum("nr,nr->n", Z, W.T[data.codes]) - data.y
+    return errors
 
 
 def _subset(data: TaskData, rows: Float) -> TaskData:

@@ -26,7 +26,7 @@ SEED = 20250
 
 # The rows that only the readings of claims need.
 _READINGS: tuple[tuple[Point, str], ...] = (
-    *((point, name) for point in UNIT_TASKS for name in ("paper", "paper-short-step", "thompson")),
+    *((point, name) for point in UNIT_TASKS for name in ("paper-short-step", "thompson")),
     *((point, "paper-short-step") for point in (*SWEPT, *FILMED, LONG)),
     *((DEFAULT, name) for name in ("trace-norm-pooled", "altgdmin-pooled")),
     *((place, name) for place in (DEFAULT, FILM) for name in ("trace-norm-online", "moments-online")),
