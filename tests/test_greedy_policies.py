@@ -52,6 +52,19 @@ def test_the_validated_penalty_follows_the_rows_until_they_have_doubled():
     assert penalties[2] == pytest.approx(penalties[1] * np.sqrt(8 / 12))
 
 
+def test_without_pooling_the_penalty_is_validated_on_random_and_on_greedy_rows():
+    """Four refits of 4 rows a task each: validated at the first two, kept from then on."""
+    rng = np.random.default_rng(0)
+    policy = started(bn.TraceNormGreedy(pool=False), n_tasks=5)
+    theta, penalties = rng.standard_normal((3, 1)) @ rng.standard_normal((1, 5)), []
+    for _ in range(4):
+        X, task = rng.standard_normal((20, 3)), np.arange(20) % 5
+        told(policy, np.einsum("nd,dn->n", X, theta[:, task]) + 0.1 * rng.standard_normal(20), X, task)
+        policy.end_epoch()
+        penalties.append(policy.lam_)
+    assert penalties[0] != penalties[1] == penalties[2] == penalties[3]
+
+
 def test_moments_by_hand():
     """mean y²xx' = diag(1, 9)/4, so B = (0, 1); then w = 3 from the row (0, 1) → 3, and 0 without one."""
     policy = started(bn.MomentsGreedy(rank=1, explore=1))

@@ -23,8 +23,9 @@ class TraceNormGreedy(GreedyLearner):
 
     * `lam="cv"`: held-out rows choose the penalty. The source's rate `sd √((d + T)/n)` is as good on the
       random rows of the first epoch, but too large on greedy rows, which every later refit contains. The
-      choice is made anew whenever the rows have doubled; in between the penalty follows the noise in the
-      gradient, `1/√N`, and the fit starts from the last one.
+      choice is made anew whenever the rows have doubled (without pooling: on the random rows of the first
+      epoch and on the greedy ones of the second); in between the penalty follows the noise in the gradient,
+      `1/√N`, and the fit starts from the last one.
     * The source refits after every round; here at the end of each epoch, so that all policies have the same
       rows. `online=k` refits every k rounds and lowers the regret by as much as it shortens random play.
 
@@ -72,17 +73,17 @@ class TraceNormGreedy(GreedyLearner):
         """Start a new trial over `n_tasks` tasks."""
         super().reset(n_tasks, rng)
         self.lam_ = 0.0
-        self._fitted, self._validated = (
-            0,
-            0,
-        )  # rows at the last refit, and when the penalty was last validated
+        # Rows at the last refit and when the penalty was last validated; refits so far.
+        self._fitted = self._validated = self._refits = 0
 
     def _estimate(self, data: TaskData) -> None:
         lam = self.lam
-        if lam == "cv" and self.pool and self.lam_ > 0 and data.n_rows < 2 * self._validated:
+        known = self.lam_ > 0 and (self.pool or self._refits > 1)
+        if lam == "cv" and known and data.n_rows < 2 * self._validated:
             lam = self.lam_ * float(np.sqrt(self._fitted / data.n_rows))
         else:
             self._validated = data.n_rows
+        self._refits += 1
         model = self._model(lam).fit_data(data, theta0=self.theta)
         self.theta, self.lam_, self._fitted = model.theta_, model.lam_, data.n_rows
 
