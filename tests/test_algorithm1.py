@@ -198,6 +198,14 @@ def test_the_printed_step_fails_where_the_converged_fit_does_not():
     assert found["converged"].violations.sum() == 0
 
 
+def test_the_printed_step_works_where_assumption_3_is_true():
+    """A baseline drawn at random has Gaussian features, as the paper assumes of epoch 1."""
+    env = bn.Synthetic(dim=40, tasks=40, rank=2, baseline_rank=None)
+    result = bn.simulate(env, bn.SafeAltGDmin(0.2, safety="paper", rank=2), epochs=3, rounds=50, seed=1)
+    assert result.error[-1] < 0.01
+    assert result.violations.sum() == 0
+
+
 @pytest.mark.parametrize("solver", [ConvergedSolver(starts="spectral"), ConvergedSolver(pool=True, every=10)])
 def test_converged_variants_reach_the_truth(solver):
     env = bn.Synthetic(dim=20, tasks=20, rank=2, actions=6, baseline_rank=3)

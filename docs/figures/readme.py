@@ -13,13 +13,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from banister import BaselineOnly, SafeAltGDmin, Synthetic, compare
+from banister.report.style import COLOURS
 
 NOISE = (0.001, 0.01, 0.03, 0.1, 0.3)
 STYLE = {
-    "policy in place": ("#777777", "--"),
-    "paper's schedule, converged fit": ("#d55e00", "-"),
-    "Banister, baseline reward unknown": ("#56b4e9", "-"),
-    "Banister": ("#0072b2", "-"),
+    "policy in place": (COLOURS["grey"][0], "--"),
+    "paper's schedule, converged fit": (COLOURS["red"][0], "-"),
+    "Banister, baseline reward unknown": (COLOURS["violet"][0], "-"),
+    "Banister": (COLOURS["blue"][0], "-"),
 }
 
 
