@@ -99,12 +99,17 @@ class CumulativeBandit(ConservativeBandit):
 
     def _joint(self, task: Int, actions: Float, left: Float, ridge: RunningRidge, radius: Float) -> Float:
         """The worst θ for past plays (m, d) and actions (m, K, d) together: the best of the factors f."""
+        owed, unknown = self._owed[task], self._asked[task]
+        if not unknown.any():  # every baseline reward was known: θ matters only for what was played
+            mean, width = bounds(actions + left[:, None], task, ridge, radius)
+            known = [self._earned[task] - factor * owed for factor in self.constraint.factors]
+            margin: Float = mean - width + np.max(known, axis=0)[:, None]
+            return margin
         best = np.full(actions.shape[:2], -np.inf)
         for factor in self.constraint.factors:
-            total = actions + (left - factor * self._asked[task])[:, None]
+            total = actions + (left - factor * unknown)[:, None]
             mean, width = bounds(total, task, ridge, radius)
-            known = self._earned[task] - factor * self._owed[task]
-            best = np.maximum(best, mean - width + known[:, None])
+            best = np.maximum(best, mean - width + (self._earned[task] - factor * owed)[:, None])
         return best
 
     def _owe(self, asked: Requests) -> None:
