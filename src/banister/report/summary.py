@@ -72,7 +72,15 @@ def panel_values(rows: pl.DataFrame, panel: Panel) -> pl.DataFrame:
                 in_total=_number("cumulative_violations"),
             )
         )
-    return found.filter(pl.col("policy").is_in(panel.policies))
+    return _equal_trials(found.filter(pl.col("policy").is_in(panel.policies)))
+
+
+def _equal_trials(values: pl.DataFrame) -> pl.DataFrame:
+    """The trials that every policy of a panel has played at every x, so that none is shown on other draws."""
+    import polars as pl
+
+    cells = values.select("policy", "x").unique().height
+    return values.filter(pl.struct("policy", "x").n_unique().over("trial") == cells)
 
 
 def _number(name: str) -> pl.Expr:
