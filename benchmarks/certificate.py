@@ -1,7 +1,7 @@
 """The stress grid: does the certificate hold where its assumptions do not, and what does it cost?
 
 Random cells in families, one hardship each on top of a random choice of noise, alpha and baseline. Beside the
-certified policy play the paper's mode and an ungated greedy policy on the same requests.
+certified policy play converged mode and an ungated greedy policy on the same requests.
 
     python benchmarks/certificate.py [--runs-per-family 40] [--first 0] [--jobs 2] [--families A,B] [--out F]
 """
@@ -113,7 +113,7 @@ def run(family: str, number: int) -> dict[str, Any]:
     env = Synthetic(**settings)
     policies = {
         "certified": SafeAltGDmin(alpha),
-        "paper": SafeAltGDmin(alpha, safety="paper", rank=settings["rank"]),
+        "converged": SafeAltGDmin(alpha, safety="converged", rank=settings["rank"]),
         "ungated": Ungated(settings["rank"]),
     }
     results = one_trial(env, policies, epochs=5, rounds=rounds, seed=number, alpha=alpha)
@@ -131,7 +131,7 @@ def run(family: str, number: int) -> dict[str, Any]:
 
 def report(rows: list[dict[str, Any]], console: Console) -> None:
     table = Table(
-        "family", "runs", "opened", "violating", "ungated", "paper", "regret / ungated", "certified late"
+        "family", "runs", "opened", "violating", "ungated", "converged", "regret / ungated", "certified late"
     )
     groups = [(f, [r for r in rows if r["family"] == f]) for f in FAMILIES]
     for name, group in [*groups, ("all", rows)]:
@@ -139,7 +139,7 @@ def report(rows: list[dict[str, Any]], console: Console) -> None:
             continue
         opened = [r for r in group if r["opened"]]
         price = [r["certified regret"] / r["ungated regret"] for r in opened if r["ungated regret"] > 0]
-        counts = [sum(r[f"{p} violations"] > 0 for r in group) for p in ("certified", "ungated", "paper")]
+        counts = [sum(r[f"{p} violations"] > 0 for r in group) for p in ("certified", "ungated", "converged")]
         late = np.mean([r["certified late"] for r in group])
         table.add_row(
             name, str(len(group)), str(len(opened)), *map(str, counts),

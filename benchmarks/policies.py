@@ -37,6 +37,7 @@ def contestants(env):
         ("Oracle", bn.Oracle(paper), paper),
         ("SafeAltGDmin, certified", bn.SafeAltGDmin(ALPHA), paper),
         ("SafeAltGDmin, paper", bn.SafeAltGDmin(ALPHA, safety="paper"), paper),
+        ("SafeAltGDmin, converged", bn.SafeAltGDmin(ALPHA, safety="converged"), paper),
         ("AltGDminGreedy", bn.AltGDminGreedy(), paper),
         ("AltGDminGreedy online=10", bn.AltGDminGreedy(online=10), paper),
         ("TraceNormGreedy", bn.TraceNormGreedy(), paper),
@@ -56,7 +57,12 @@ def contestants(env):
         ),
         ("  the same, lam=1", bn.ConservativeThompson(ALPHA, noise=1e-3, radius="source", lam=1.0), paper),
         ("  waiting rule", bn.ConservativeThompson(ALPHA, noise=1e-3, wait_for_eigenvalue=True), paper),
+        ("  noise given, labels", bn.ConservativeThompson(ALPHA, noise=1e-3, labels=True), paper),
         ("ConservativeUCB", bn.ConservativeUCB(ALPHA), paper),
+        ("SafeExploreGreedy", bn.SafeExploreGreedy(ALPHA), paper),
+        ("CLUCB", bn.CLUCB(ALPHA), paper),
+        ("CLUCB2", bn.CLUCB2(ALPHA), paper),
+        ("SpectralUCB rank=2", bn.SpectralUCB(rank=2), paper),
         ("PooledConservativeUCB", bn.PooledConservativeUCB(ALPHA), paper),
         ("  noise given", bn.PooledConservativeUCB(ALPHA, noise=1e-3), paper),
         ("one θ: PooledConservativeUCB", bn.PooledConservativeUCB(ALPHA), shared),
@@ -77,6 +83,7 @@ def measure(policy, env, seeds):
         min(seconds),
         np.mean([r.regret.sum() for r in results]),
         np.mean([r.violations.sum() for r in results]),
+        np.mean([r.cumulative_violations.sum() for r in results]),
         np.mean([r.error[-1] for r in results]),
         np.mean([r.certified[-1] for r in results]),
     )
@@ -88,14 +95,15 @@ def main():
     seeds = parser.parse_args().seeds
     print(f"means of {seeds} seeds; seconds: the fastest of them")
     print(
-        f"| {'policy':32} | {'s/trial':>7} | {'regret':>7} | {'violations':>10} | {'error':>7} | certified |"
+        f"| {'policy':32} | {'s/trial':>7} | {'regret':>7} | {'violations':>10} | {'in total':>8} | "
+        f"{'error':>7} | certified |"
     )
-    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     for name, policy, env in contestants(bn.Synthetic()):
-        seconds, regret, violations, error, certified = measure(policy, env, seeds)
+        seconds, regret, violations, total, error, certified = measure(policy, env, seeds)
         print(
-            f"| {name:32} | {seconds:7.2f} | {regret:7.0f} | {violations:10.0f} | {error:7.4f} | "
-            f"{certified:9.2f} |",
+            f"| {name:32} | {seconds:7.2f} | {regret:7.0f} | {violations:10.0f} | {total:8.0f} | "
+            f"{error:7.4f} | {certified:9.2f} |",
             flush=True,
         )
 

@@ -53,6 +53,19 @@ def test_the_validated_penalty_follows_the_rows_until_they_have_doubled():
     assert penalties[2] == pytest.approx(penalties[1] * np.sqrt(8 / 12))
 
 
+def test_without_pooling_the_penalty_is_validated_on_random_and_on_greedy_rows():
+    """Four refits of 4 rows a task each: validated at the first two, kept from then on."""
+    rng = np.random.default_rng(0)
+    policy = started(bn.TraceNormGreedy(pool=False), n_tasks=5)
+    theta, penalties = rng.standard_normal((3, 1)) @ rng.standard_normal((1, 5)), []
+    for _ in range(4):
+        X, task = rng.standard_normal((20, 3)), np.arange(20) % 5
+        told(policy, np.einsum("nd,dn->n", X, theta[:, task]) + 0.1 * rng.standard_normal(20), X, task)
+        policy.end_epoch()
+        penalties.append(policy.lam_)
+    assert penalties[0] != penalties[1] == penalties[2] == penalties[3]
+
+
 def test_moments_by_hand():
     """mean y²xx' = diag(1, 9)/4, so B = (0, 1); then w = 3 from the row (0, 1) → 3, and 0 without one."""
     policy = started(bn.MomentsGreedy(rank=1, explore=1))
@@ -217,3 +230,26 @@ def test_a_rank_that_the_data_cannot_have_is_an_error(cls):
 
     with pytest.raises(SettingError, match="rank=3"):
         epochs()
+
+
+@pytest.mark.parametrize("cls", [bn.AltGDminGreedy, bn.TraceNormGreedy, bn.LowRankUCB])
+def test_labels_are_rows_of_the_fit(cls):
+    """A label's row is kept as it is, and with rewards drowned in noise the error is smaller for it."""
+    env = bn.Synthetic(dim=8, rank=1, tasks=12, actions=5, baseline_rank=3, noise_std=1.0)
+    env.reset(np.random.default_rng(0))
+    requests, policy = env.requests(2, np.random.default_rng(1)), cls(labels=True)
+    policy.reset(12, np.random.default_rng(2))
+    policy.decide(requests)
+    wanted = (requests.task, requests.baseline_features(), requests.baseline_reward)
+    for kept, given in zip(policy._rows.columns(), wanted, strict=True):
+        np.testing.assert_array_equal(kept, given)
+    errors = {on: bn.simulate(env, cls(labels=on), epochs=2, rounds=30).error[-1] for on in (False, True)}
+    assert errors[True] < errors[False]
+
+
+def test_an_unknown_baseline_is_no_label():
+    env = bn.Synthetic(dim=8, rank=1, tasks=12, actions=5, baseline_rank=3, baseline_known=False)
+    told, untold = (
+        bn.simulate(env, bn.AltGDminGreedy(labels=on), epochs=2, rounds=20) for on in (True, False)
+    )
+    np.testing.assert_array_equal(told.regret, untold.regret)

@@ -13,11 +13,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from banister.report.figures import spread
+from banister.report.figures import label_places, spread
 from banister.report.page import drawn
+from banister.report.style import COLOURS, LOOKS
 from banister.simulation.store import Store
 from banister.studies import manifest
 from banister.studies.claims import CLAIMS
+from banister.studies.competitors import COMPETITORS, EVERYONE
 from banister.studies.panels import PANELS
 from banister.studies.publish import write_report
 from banister.studies.workload import workload_for
@@ -37,7 +39,14 @@ def fake_rows() -> pl.DataFrame:
     ]
     n = len(keys)
     drawn_by = {name: rng.random(n) for name in ("certified", "error", "seconds", "subspace_distance")}
-    fixed = {"decisions": 100, "literal_violations": 4, "relative_shortfall": 0.1, "wall": 1.0, "warnings": 0}
+    fixed = {
+        "decisions": 100,
+        "literal_violations": 4,
+        "cumulative_violations": 2,
+        "relative_shortfall": 0.1,
+        "wall": 1.0,
+        "warnings": 0,
+    }
     return pl.DataFrame(keys).with_columns(
         regret=pl.Series(rng.uniform(1, 9, n)),
         violations=pl.Series(rng.integers(0, 3, n)),
@@ -161,3 +170,41 @@ def test_labels_keep_their_distance() -> None:
     placed = spread(np.array([0.0, 0.01, 0.5, 0.5, 1.0]), 0.1)
     assert np.diff(np.sort(placed)).min() >= 0.1 - 1e-12
     assert (np.argsort(placed, kind="stable") == np.arange(5)).all()
+
+
+def test_labels_stay_between_title_and_axis() -> None:
+    for heights in ([1.0, 1.0, 0.99], [0.0, 0.0], [0.5] * 15, [1.0] * 20, [np.nan, 0.3]):
+        places = np.sort(label_places(np.array(heights)))
+        assert places[0] >= 0.02 - 1e-12
+        assert places[-1] <= 0.98 + 1e-12
+        assert np.diff(places).min() >= min(0.075, 0.96 / (len(heights) - 1)) - 1e-12
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    r, g, b = (x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in parts)
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+
+def contrast(one: str, other: str) -> float:
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_every_colour_can_be_read_on_white_and_on_the_dark_page() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21.0)
+    for light, dark in COLOURS.values():
+        assert contrast(light, "#ffffff") >= 4.5
+        assert contrast(dark, "#14171b") >= 4.5
+
+
+def test_every_policy_has_a_look_of_its_own() -> None:
+    assert set(COMPETITORS) <= set(LOOKS)
+    shown = [(look.hue, look.marker, str(look.line)) for name, look in LOOKS.items() if name in EVERYONE]
+    assert len(shown) == len(set(shown))
+
+
+def test_figures_follow_the_pages_theme(run: Path) -> None:
+    text = (run / "report.html").read_text(encoding="utf-8")
+    assert "var(--blue, #0072b2)" in text
+    assert text.count("--blue: #3b9fdc;") == 2  # by the system's wish and by the button

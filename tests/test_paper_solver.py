@@ -1,4 +1,4 @@
-"""Algorithm 1 to the letter: each line by hand on a tiny case, splitting, and where its step fails."""
+"""One epoch of Algorithm 1: each line by hand on a tiny case, splitting, and where its step fails."""
 
 from __future__ import annotations
 
@@ -54,8 +54,24 @@ def test_one_iteration_by_hand():
 
 
 def test_step_size_uses_rho():
-    solver = PaperSolver(c=0.3, rho=0.2)
-    assert solver._step_size(2.0) == pytest.approx(0.3 / ((1 + 0.04 / 0.36) ** 2 * 4.0))
+    solver = PaperSolver(c=0.3, sigma_max=2.0)
+    assert solver.step_size(TINY, rho=0.2) == pytest.approx(0.3 / ((1 + 0.04 / 0.36) ** 2 * 4.0))
+    # A ρ of the solver's own is not overruled by the one that was played.
+    tied = PaperSolver(c=0.3, sigma_max=2.0, rho=0.0)
+    assert tied.step_size(TINY, rho=0.2) == pytest.approx(0.3 / (1.04**2 * 4.0))
+
+
+def test_ragged_tasks_take_the_loop_and_equal_ones_the_batch_to_the_same_result():
+    data, _ = problem(T=4, counts=[14, 15, 20, 21])
+    equal, _ = problem(T=4, n=15)
+    for rows in (data, equal):
+        B = np.linalg.qr(np.random.default_rng(0).standard_normal((rows.dim, 2)))[0]
+        W = np.column_stack([np.linalg.pinv(X @ B) @ y for X, y in rows])
+        np.testing.assert_allclose(task_least_squares(rows, B), W, atol=1e-12)
+        gradient = sum(np.outer(X.T @ (X @ B @ w - y), w) for (X, y), w in zip(rows, W.T, strict=True))
+        step = np.linalg.qr(B - 0.1 * rows.n_tasks / rows.n_rows * gradient)[0]
+        solution = PaperSolver(iterations=1).solve(rows, 2, B, gamma=0.1)
+        np.testing.assert_allclose(solution.B @ solution.B.T, step @ step.T, atol=1e-12)
 
 
 @pytest.mark.parametrize(("with_init", "parts"), [(True, 7), (False, 6)])

@@ -5,13 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import banister as bn
 from banister.contract import Outcomes
 from banister.policies import _ridge_kernels as kernels
-from banister.policies._norms import NormGuess
 from banister.policies._ridge import RunningRidge
 from banister.safety.constraint import Constraint
-from banister.safety.exploration import estimate_norm_bound
 
 
 def rows(seed, n=40, T=3, d=4, noise=0.1):
@@ -151,33 +148,3 @@ def test_the_choice_is_that_of_plain_numpy(optimism, known):
     np.testing.assert_array_equal(chosen, wanted)
     assert {-1} < set(chosen.tolist())
     assert np.isnan(bound[chosen < 0]).all()
-
-
-def test_the_running_norm_guess_is_that_of_all_rounds_at_once():
-    env = bn.Synthetic(dim=6, rank=2, tasks=5, actions=5, baseline_rank=2)
-    env.reset(np.random.default_rng(0))
-    requests = env.requests(40, np.random.default_rng(1))
-    guess = NormGuess(5, delta=0.05)
-    for n in range(40):
-        guess.see(requests[requests.round == n])
-    np.testing.assert_allclose(guess.bound(), estimate_norm_bound(requests, delta=0.05))
-    assert np.all(guess.bound() > np.linalg.norm(env.theta, axis=0))
-
-
-def test_the_norm_guess_stays_open_without_baseline_rewards():
-    env = bn.Synthetic(dim=6, rank=2, tasks=5, actions=5, baseline_rank=2, baseline_known=False)
-    env.reset(np.random.default_rng(0))
-    guess = NormGuess(5, delta=0.05)
-    assert np.isinf(guess.bound()).all()
-    guess.see(env.requests(40, np.random.default_rng(1)))
-    assert np.isinf(guess.bound()).all()
-
-
-def test_a_baseline_met_again_teaches_nothing():
-    env = bn.Synthetic(dim=4, rank=2, tasks=3, actions=5, baseline_rank=2, action_sets="fixed")
-    env.reset(np.random.default_rng(0))
-    guess, rng = NormGuess(3, delta=0.05), np.random.default_rng(1)
-    guess.see(env.requests(1, rng))
-    for n in range(20):
-        guess.see(env.requests(1, rng, n + 1))
-    assert guess._count.tolist() == [1, 1, 1]

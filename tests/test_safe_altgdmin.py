@@ -1,4 +1,4 @@
-"""Safe-AltGDmin: the paper's mode step by step, and what certified mode does in small worlds."""
+"""Safe-AltGDmin: what certified mode does in small worlds."""
 
 from dataclasses import replace
 
@@ -10,7 +10,6 @@ from banister.safety.certify import Certifier
 import banister as bn
 from banister.contract import Outcomes
 from banister.errors import SettingError
-from banister.estimators.paper import PaperSolver
 from banister.policies.schedules import EqualSchedule
 from banister.safety import checks
 from banister.safety.evidence import Evidence
@@ -70,67 +69,6 @@ class Trial:
     @property
     def certificate(self):
         return self.policy._mode.certificate
-
-
-# --- paper's mode ---------------------------------------------------------------------------------------
-
-
-def algorithm_1(X, y, rank, *, L, c, B=None):
-    """One epoch of Algorithm 1 as printed (ρ = 0), rows X (n, T, d) and rewards (n, T): Θ̂ and the basis."""
-    n, T, _ = X.shape
-    energy = np.mean(y**2, axis=0)
-    kept = np.where(y**2 <= 9 * T * energy.max() / energy.sum() * energy.mean(), y, 0.0)
-    U, s, _ = np.linalg.svd(np.einsum("ntd,nt->dt", X, kept) / n)
-    B = U[:, :rank] if B is None else B
-    gamma = c / (1.04**2 * s[0] ** 2)
-    for _ in range(L):
-        W = np.column_stack([np.linalg.pinv(X[:, t] @ B) @ y[:, t] for t in range(T)])
-        residual = np.einsum("ntd,dt->nt", X, B @ W) - y
-        B = np.linalg.qr(B - gamma / n * np.einsum("ntd,nt,rt->dr", X, residual, W))[0]
-    return B @ W, B
-
-
-def rows_of(trial, epoch):
-    return trial.choices[epoch].features.reshape(10, 5, 6), trial.rewards[epoch].reshape(10, 5)
-
-
-def test_paper_mode_is_algorithm_1_step_by_step():
-    solver = PaperSolver(iterations=7, c=0.3)
-    policy = bn.SafeAltGDmin(0.2, safety="paper", rank=2, solver=solver, norm_bound=1.0, horizon=20)
-    trial = Trial(world(dim=6, tasks=5, actions=4), policy).play(10)
-    # Epoch 1: (1−ρ)x_b + ρζ with Lemma l8's ρ for ‖θ‖ ≤ 1 and 20 · 5 plays.
-    zeta = np.random.default_rng([0, 2]).standard_normal((50, 6))
-    r, c = trial.asked[0].baseline_reward, np.sqrt(2 * np.log(100 / 0.01))
-    rho = np.minimum(0.25, 0.2 * np.abs(r) / (r + c))[:, None]
-    assert np.all(r + c > 0)
-    np.testing.assert_allclose(
-        trial.choices[0].features, (1 - rho) * trial.asked[0].baseline_features() + rho * zeta
-    )
-    assert policy.theta is None
-    policy.end_epoch()
-    theta, B = algorithm_1(*rows_of(trial, 0), 2, L=7, c=0.3)
-    np.testing.assert_allclose(policy.theta, theta, atol=1e-9)
-    # Epoch 2: greedy on that estimate; then estimated from its own rows alone, from the last basis.
-    trial.play(10)
-    scores = np.einsum("mkd,md->mk", trial.asked[1].actions, theta.T[trial.asked[1].task])
-    assert trial.choices[1].index.tolist() == scores.argmax(axis=1).tolist()
-    assert trial.reasons.tolist() == ["explore"] * 50 + ["greedy"] * 50
-    policy.end_epoch()
-    second, _ = algorithm_1(*rows_of(trial, 1), 2, L=7, c=0.3, B=B)
-    np.testing.assert_allclose(policy.theta, second, atol=1e-9)
-
-
-def test_paper_mode_finds_the_rank_and_keeps_its_estimate_without_rewards():
-    policy = bn.SafeAltGDmin(0.2, safety="paper")
-    trial = Trial(world(noise_std=1e-3), policy).play(40)
-    policy.end_epoch()
-    estimate, truth = policy.theta, trial.env.theta
-    assert policy._mode.rank == 2
-    assert np.linalg.norm(estimate - truth) < 0.01 * np.linalg.norm(truth)
-    trial.play(5, returned=lambda outcomes, rng: no_outcomes())
-    policy.end_epoch()
-    np.testing.assert_array_equal(policy.theta, estimate)
-    assert trial.violations == 0
 
 
 def no_outcomes():
@@ -481,21 +419,12 @@ def test_more_confidence_and_more_decisions_ask_for_more():
         {"rho": 0.5},
         {"norm_bound": -1.0},
         {"norm_bound": np.nan},
-        {"solver": PaperSolver()},
-        {"safety": "paper", "schedule": EqualSchedule(5)},
     ],
     ids=str,
 )
 def test_bad_settings_are_errors_at_once(settings):
     with pytest.raises(SettingError):
         bn.SafeAltGDmin(**settings)
-
-
-def test_a_rank_that_cannot_be_is_an_error_in_papers_mode():
-    policy = bn.SafeAltGDmin(safety="paper", rank=21)
-    Trial(world(), policy).play(3)
-    with pytest.raises(SettingError, match="rank=21"):
-        policy.end_epoch()
 
 
 def test_a_baseline_given_as_a_vector():

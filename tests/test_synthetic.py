@@ -199,3 +199,13 @@ def test_settings_outside_their_domain(bad):
 def test_no_truth_before_reset():
     with pytest.raises(NotFittedError, match="reset"):
         _ = Synthetic().theta
+
+
+def test_a_random_baseline_has_gaussian_features():
+    """(x'θ)² is a sixth of ‖θ‖² on average for the fifth best of ten actions, all of it for a random one."""
+    for place, share in ((5, 0.166), (None, 1.0)):
+        env = Synthetic(dim=5, rank=1, tasks=20, baseline_rank=place)
+        env.reset(np.random.default_rng(0))
+        requests = env.requests(200, np.random.default_rng(1))
+        norms = np.linalg.norm(env.theta, axis=0)[requests.task]
+        assert np.mean((requests.baseline_reward / norms) ** 2) == pytest.approx(share, rel=0.1)

@@ -13,14 +13,15 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from banister import BaselineOnly, SafeAltGDmin, Synthetic
+from banister.report.style import COLOURS
 from banister.simulation.trial import one_trial
 
 NOISE = (0.001, 0.01, 0.03, 0.1, 0.3)
 STYLE = {
-    "policy in place": ("#777777", "--"),
-    "paper's Safe-AltGDmin": ("#d55e00", "-"),
-    "Banister, baseline reward unknown": ("#56b4e9", "-"),
-    "Banister": ("#0072b2", "-"),
+    "policy in place": (COLOURS["grey"][0], "--"),
+    "paper's schedule, converged fit": (COLOURS["red"][0], "-"),
+    "Banister, baseline reward unknown": (COLOURS["violet"][0], "-"),
+    "Banister": (COLOURS["blue"][0], "-"),
 }
 
 
@@ -30,7 +31,7 @@ def measure(noise: float, seed: int) -> dict[str, tuple[float, int]]:
         env,
         {
             "policy in place": BaselineOnly(),
-            "paper's Safe-AltGDmin": SafeAltGDmin(safety="paper"),
+            "paper's schedule, converged fit": SafeAltGDmin(safety="converged"),
             "Banister": SafeAltGDmin(),
         },
         seed=seed,

@@ -134,7 +134,7 @@ def _runner(
         policies=parse_names(policies),
         readings=not only,
         seed=seed,
-        without=("movielens",) if lacking else (),
+        ratings=not lacking,
     )
     header = manifest.describe(work, kind="reproduce", panels=[p.id for p in panels], command=_command())
     return Runner(workload=work, folder=out, header=header, workers=jobs)
@@ -177,8 +177,10 @@ def _finish(screen: Console, folder: Path, rows: Any, publish: Path | None) -> N
 
     with screen.status("Drawing …"):
         page = publishing.write_report(folder, rows)
-    if Store(folder).manifest()["kind"] == "reproduce":
-        screen.print(tables.claims_table(judge(Evidence(rows))))
+    record = Store(folder).manifest()
+    judged = judge(Evidence(rows), tuple(record["panels"])) if record["kind"] == "reproduce" else []
+    if judged:
+        screen.print(tables.claims_table(judged))
     screen.print(f"\nreport:  {page}\nfigures: {folder / 'figures'}", highlight=False)
     if publish is not None:
         size = publishing.publish(folder, publish)

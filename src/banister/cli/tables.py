@@ -19,7 +19,13 @@ if TYPE_CHECKING:
     from banister.studies.claims import Judged
     from banister.studies.workload import Workload
 
-_COLUMNS = (("regret", "regret"), ("violations", "violations"), ("error", "error, %"), ("seconds", "seconds"))
+_COLUMNS = (
+    ("regret", "regret"),
+    ("violations", "violations"),
+    ("cumulative_violations", "in total"),
+    ("error", "error, %"),
+    ("seconds", "seconds"),
+)
 _COLOURS = {"holds": "green", "does not hold": "red", "depends": "yellow"}
 
 
@@ -60,7 +66,7 @@ def claims_table(judged: list[Judged]) -> Table:
     )
     for each in judged:
         colour = _COLOURS.get(each.verdict, "dim")
-        readings = ", ".join(f"{check.reading}: {check.verdict}" for check in each.checks)
+        readings = ", ".join(f"{check.reading}: {check.verdict}" for check in each.checks if check.decides)
         words = each.claim.words + (f"\n[dim]{escape(readings)}[/]" if len(each.checks) > 1 else "")
         table.add_row(f"[{colour}]{each.verdict}[/]", words, ", ".join(each.claim.panels))
     return table

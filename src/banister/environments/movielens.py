@@ -82,7 +82,7 @@ class MovieLens(LinearEnvironment):
     def __post_init__(self) -> None:
         super().__init__()
         self._check_settings()
-        ratings = self.ratings if self.ratings is not None else _read(self.data, self.path)
+        ratings = self.ratings if self.ratings is not None else load_ratings(self.data, self.path)
         recipe = Recipe(dim=self.dim, fill=self.fill, scaling=self.scaling, seed=self.seed)
         cache = _folder(self.cache)
         self.factors = factors_of(ratings, recipe, cache)
@@ -189,7 +189,8 @@ def _folder(cache: str | Path | bool) -> Path | None:
     return Path(cache).expanduser()
 
 
-def _read(data: str | Source | None, path: str | Path | None) -> Ratings:
+def load_ratings(data: str | Source | None, path: str | Path | None) -> Ratings:
+    """The ratings of a file, found and checked as `find_ratings` and `read_ratings` say."""
     source = source_for(data, path)
     found = find_ratings(source, path)
     state = found.stat()

@@ -23,7 +23,8 @@ class Synthetic(LinearEnvironment):
 
     Args:
         dim, rank, tasks, actions: d, r, T, K.
-        baseline_rank: the policy in place plays the action that is this good: 1 the best, 5 the fifth best.
+        baseline_rank: the policy in place plays the action that is this good: 1 the best, 5 the fifth best;
+            None: one drawn at random, whose features are Gaussian as the paper's Assumption 3 has them.
         noise_std: standard deviation of the reward noise (the paper's variance is 1e-6).
         noise_law: "gaussian", or "student" for Student's t with 3 degrees of freedom at the same variance.
         noise_spread: task levels run from `noise_std / noise_spread` to `noise_std · noise_spread`.
@@ -58,7 +59,7 @@ class Synthetic(LinearEnvironment):
     rank: int = 2
     tasks: int = 100
     actions: int = 10
-    baseline_rank: int = 5
+    baseline_rank: int | None = 5
     noise_std: float = 1e-3
     noise_law: Literal["gaussian", "student"] = "gaussian"
     noise_spread: float = 1.0
@@ -169,8 +170,13 @@ class Synthetic(LinearEnvironment):
             np.take(self._fixed, task, axis=0, out=out)
 
     def _asked(self, task: Int, actions: Float, round_: Int, scores: Float, error: Float) -> Requests:
-        place = self.actions - self.baseline_rank
-        baseline = np.argpartition(scores, place, axis=1)[:, place]
+        if self.baseline_rank is None:
+            baseline = np.zeros(
+                len(task), dtype=np.int64
+            )  # actions come in no order: the first is a random one
+        else:
+            place = self.actions - self.baseline_rank
+            baseline = np.argpartition(scores, place, axis=1)[:, place]
         truth = np.take_along_axis(scores, baseline[:, None], axis=1)[:, 0]
         report = truth + self.baseline_bias + self.baseline_reward_std * error
         if not self.baseline_known:
@@ -186,7 +192,8 @@ def _check_settings(env: Synthetic) -> None:
     _check_choice("normalise", env.normalise, ("orthonormal", "unit-task"))
     most = min(env.dim, env.tasks)
     _check_range("rank", env.rank, 1, most, f"with dim={env.dim} and tasks={env.tasks}")
-    _check_range("baseline_rank", env.baseline_rank, 1, env.actions, f"with {env.actions} actions")
+    if env.baseline_rank is not None:
+        _check_range("baseline_rank", env.baseline_rank, 1, env.actions, f"with {env.actions} actions")
     _check_range("outliers", env.outliers, 0, env.tasks if env.rank < env.dim else 0, "of the tasks")
     _check_range("decay", env.decay, 0.0, 1.0, "a step")
     _check_range("drift", env.drift, 0.0, 1.0, "of the coefficients")

@@ -31,7 +31,7 @@ class AltGDmin(MultiTaskRegressor):
 
     Args:
         rank: r, or "auto": of the directions that stand out from the noise, as many as help to predict.
-        solver: "fast" (whitened variable projection, the default), "paper" (Algorithm 1 to the letter) or a
+        solver: "fast" (whitened variable projection, the default), "paper" (Algorithm 1's iteration) or a
             `PaperSolver` with its settings.
         shrink: treat the tasks' coefficients as random effects with learned mean, covariance and noise;
             None means yes for the fast solver, no for the paper's.

@@ -1,76 +1,119 @@
-"""AltGDmin as the paper writes it (Algorithm 1), the reference that the default solver is compared with.
+"""AltGDmin as the paper writes it (Algorithm 1): one epoch's estimate, every open choice a setting.
 
-It follows the paper to the letter, including what fails on data that a policy collected: the step
-`γ = c / ((1 + 0.04/(1−2ρ)²)² ‖Θ̂0‖²)` assumes Gaussian contexts, for which ‖Θ̂0‖ ≈ σ_max. On the 5th best of
-ten actions ‖Θ̂0‖ is about a quarter of σ_max, the step is some 17 times too long and the iteration
-oscillates. `sigma_max` puts the true value in its place; `c` scales the step.
+It keeps what fails on data that a policy collected: the step `γ = c / ((1 + 0.04/(1−2ρ)²)² ‖Θ̂0‖²)` assumes
+Gaussian contexts, for which ‖Θ̂0‖ ≈ σ_max. On the 5th best of ten actions ‖Θ̂0‖ is about a quarter of σ_max,
+the step is some 17 times too long and the iteration oscillates. `SafeAltGDmin(safety="paper")` plays it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from banister.data import Float, TaskData
 from banister.errors import InputError, SettingError
-from banister.estimators._starts import top_left
 from banister.estimators._varpro import Solution
 
 
 @dataclass(frozen=True, kw_only=True)
 class PaperSolver:
-    """Settings of Algorithm 1.
+    """The open choices of Algorithm 1, each named by the line of the paper that leaves it open.
 
     Attributes:
-        iterations: L, gradient steps.
-        split: partition each task's rows into 2L + 1 disjoint sets (2L with a warm start), one for each use.
-        c: the constant of the step size, at most 0.5 in Theorem l9.
-        rho: ρ of the conservative exploration that collected the data; it enters the step size.
-        sigma_max: σ_max of the truth; by default ‖Θ̂0‖ stands in ("Practical setting of parameters").
-        truncation: C̃; by default 9 κ²μ² with κ²μ² estimated as T·max_t ‖θ̂_t‖²/‖Θ̂‖_F².
+        iterations: L of the line "Parameters"; the experiments do not give it.
+        split: the line "Sample-split": partition each task's rows into 2L + 1 disjoint sets (2L from epoch
+            2), one for each use. Off by default: the experiments' 50 rows would leave
+            at most L = 12 at rank 2.
+        c: the constant of the step γ ("Practical setting of parameters" allows any up to 0.5).
+        step: "once" as the line "Parameters" has it: one γ for all epochs, from epoch 1; or "each epoch".
+        rho: ρ in γ. None: the largest ρ that the policy played in epoch 1; 0 for a fit without a policy.
+        sigma_max: σ_max in γ, as Theorem l9 has it; None: ‖Θ̂0‖ stands in ("Practical setting").
+        truncation: C̃ of the line "Spectral Initialization"; None: 9 κ²μ² with κ²μ² estimated as
+            T·max_t ‖θ̂_t‖²/‖Θ̂‖_F² ("Practical setting").
+        divide: what 𝒢_1 and 𝒢_m − 𝒢_{m−1} mean in the lines "Spectral Initialization" and "GD step" once
+            rows are split: the rows of the "set" in use, as the proofs need, or of the whole "epoch", as
+            printed. Without splitting the two are the same.
     """
 
     iterations: int = 100
     split: bool = False
     c: float = 0.5
-    rho: float = 0.0
+    step: Literal["once", "each epoch"] = "once"
+    rho: float | None = None
     sigma_max: float | None = None
     truncation: float | None = None
+    divide: Literal["set", "epoch"] = "set"
 
     def __post_init__(self) -> None:
         if self.iterations < 1:
             raise SettingError(f"iterations={self.iterations} must be at least 1.")
         if not self.c > 0:
             raise SettingError(f"c={self.c} must be positive; the theorems ask for at most 0.5.")
+        if self.step not in ("once", "each epoch"):
+            raise SettingError(f"step={self.step!r} must be 'once' or 'each epoch'.")
+        if self.divide not in ("set", "epoch"):
+            raise SettingError(f"divide={self.divide!r} must be 'set' or 'epoch'.")
         if self.sigma_max is not None and not self.sigma_max > 0:
             raise SettingError(f"sigma_max={self.sigma_max} must be positive, or None to estimate it.")
-        if not (0 <= self.rho <= 0.25 or 0.75 <= self.rho <= 1):
+        if self.rho is not None and not (0 <= self.rho <= 0.25 or 0.75 <= self.rho <= 1):
             raise SettingError(f"rho={self.rho} must lie in [0, 0.25] or [0.75, 1] (Theorem l9).")
 
-    def solve(self, data: TaskData, rank: int, warm: Float | None = None) -> Solution:
-        """One epoch of Algorithm 1: spectral initialisation unless a basis `warm` is given, then L steps."""
+    def solve(
+        self, data: TaskData, rank: int, warm: Float | None = None, *, gamma: float | None = None
+    ) -> Solution:
+        """One epoch of Algorithm 1.
+
+        Args:
+            data: the epoch's rows.
+            rank: r.
+            warm: the last epoch's basis; None in epoch 1, which starts spectrally.
+            gamma: the step; None: from these rows (`step_size`).
+        """
         sets = self._partition(data, with_init=warm is None)
-        B, norm = (
-            spectral_init(sets[0], rank, self.truncation)
-            if warm is None
-            else (warm, _init_norm(data, self.truncation))
-        )
-        gamma = self._step_size(norm if self.sigma_max is None else self.sigma_max)
+        B = self._start(sets[0], data, rank) if warm is None else warm
+        gamma = self.step_size(data, first=warm is None) if gamma is None else gamma
         W: Float = np.zeros((rank, data.n_tasks))
         history = []
         for step in range(self.iterations):
-            W = task_least_squares(sets[1 + step], B)  # line "Update w": (Φ B)† Y
-            history.append(_objective(data, B, W))
-            B = _gradient_step(sets[1 + self.iterations + step], B, W, gamma)
-        objective = _objective(data, B, W)  # Θ̂ = B_L W_L with W_L computed at B_{L−1}, as printed
+            fit_on, used = sets[1 + step], sets[1 + self.iterations + step]
+            Z = projected(fit_on, B)
+            W = _coefficients(fit_on, Z)  # line "Update w": (Φ B)† Y
+            if used is not fit_on:
+                Z = projected(used, B)
+            errors = _errors(used, Z, W)
+            history.append(float(errors @ errors))
+            B = _gradient_step(used, B, W, errors, gamma / self._rows(used, data))
+        last = _errors(data, projected(data, B), W)  # Θ̂ = B_L W_L with W_L computed at B_{L−1}, as printed
+        objective = float(last @ last)
         converged = bool(np.isfinite(objective) and abs(history[-1] - objective) <= 1e-6 * objective)
         return Solution(
             B, W, objective, converged, 2 * self.iterations, self.iterations, [*history, objective]
         )
 
-    def _step_size(self, sigma_max: float) -> float:
-        return float(self.c / ((1 + 0.04 / (1 - 2 * self.rho) ** 2) ** 2 * sigma_max**2))
+    def step_size(self, data: TaskData, *, rho: float = 0.0, first: bool = True) -> float:
+        """γ from an epoch's rows; `rho` is what the policy played, `first` whether set 00 is kept apart."""
+        sigma = self.sigma_max
+        if sigma is None:
+            init = self._partition(data, with_init=True)[0] if first else data
+            sigma = float(np.linalg.norm(self._truncated(init, data), 2))
+        rho = rho if self.rho is None else self.rho
+        return float(self.c / ((1 + 0.04 / (1 - 2 * rho) ** 2) ** 2 * sigma**2))
+
+    def _start(self, init: TaskData, data: TaskData, rank: int) -> Float:
+        """Line "Spectral Initialization": the top r left singular vectors of Θ̂0."""
+        return _top(self._truncated(init, data), rank)
+
+    def _truncated(self, init: TaskData, data: TaskData) -> Float:
+        whole = data if self.divide == "epoch" else init
+        share: Float = init.counts / np.maximum(whole.counts, 1)  # 1 unless 𝒢_1 counts rows outside set 00
+        return truncated_estimate(init, self.truncation, whole) * share
+
+    def _rows(self, used: TaskData, data: TaskData) -> float:
+        """Rows a task that the line "GD step" divides by."""
+        whole = data if self.divide == "epoch" else used
+        return whole.n_rows / whole.n_tasks
 
     def _partition(self, data: TaskData, *, with_init: bool) -> list[TaskData]:
         """The line "Sample-split": set 00, then sets 01…2L; without splitting each is all of the data."""
@@ -92,8 +135,8 @@ class PaperSolver:
 
 def spectral_init(data: TaskData, rank: int, truncation: float | None = None) -> tuple[Float, float]:
     """Truncated spectral initialisation: B^(0), and ‖Θ̂0‖."""
-    theta = _truncated_estimate(data, truncation)
-    return top_left(theta, rank), float(np.linalg.norm(theta, 2))
+    theta = truncated_estimate(data, truncation)
+    return _top(theta, rank), float(np.linalg.norm(theta, 2))
 
 
 def estimate_truncation(data: TaskData) -> float:
@@ -104,13 +147,40 @@ def estimate_truncation(data: TaskData) -> float:
 
 def task_least_squares(data: TaskData, B: Float) -> Float:
     """w_t = (X_t B)† y_t for every task, shape (r, T); minimum-norm where rows are too few."""
-    columns = [np.linalg.lstsq(X @ B, y, rcond=None)[0] if len(y) else np.zeros(B.shape[1]) for X, y in data]
-    return np.column_stack(columns)
+    return _coefficients(data, projected(data, B))
 
 
-def _truncated_estimate(data: TaskData, truncation: float | None) -> Float:
-    multiplier = estimate_truncation(data) if truncation is None else truncation
-    alpha = multiplier * float(np.mean(data.y**2))
+def projected(data: TaskData, B: Float) -> Float:
+    """All tasks' rows in the basis, (rows, r)."""
+    return data.X @ B
+
+
+def _coefficients(data: TaskData, Z: Float) -> Float:
+    n = int(data.counts[0])
+    if n == 0 or np.any(data.counts != n):
+        pairs = zip(data.offsets[:-1], data.offsets[1:], strict=True)
+        return np.column_stack([_least_squares(Z[lo:hi], data.y[lo:hi]) for lo, hi in pairs])
+    cube = Z.reshape(data.n_tasks, n, -1)
+    rcond = np.finfo(float).eps * max(cube.shape[1:])  # as `lstsq` has it
+    W: Float = (np.linalg.pinv(cube, rcond=rcond) @ data.y.reshape(data.n_tasks, n, 1))[:, :, 0].T
+    return W
+
+
+def _least_squares(Z: Float, y: Float) -> Float:
+    found: Float = np.linalg.lstsq(Z, y, rcond=None)[0] if len(y) else np.zeros(Z.shape[1])
+    return found
+
+
+def _top(theta: Float, rank: int) -> Float:
+    U: Float = np.linalg.svd(theta, full_matrices=False)[0]
+    return U[:, :rank]
+
+
+def truncated_estimate(data: TaskData, truncation: float | None, whole: TaskData | None = None) -> Float:
+    """Θ̂0 of the rows, divided by how many there are; the threshold α comes from the rows of `whole`."""
+    whole = data if whole is None else whole
+    multiplier = estimate_truncation(whole) if truncation is None else truncation
+    alpha = multiplier * float(np.mean(whole.y**2))
     kept = np.where(data.y**2 <= alpha, data.y, 0.0)
     parts = [
         X.T @ kept[lo : lo + len(y)] / max(len(y), 1)
@@ -119,26 +189,16 @@ def _truncated_estimate(data: TaskData, truncation: float | None) -> Float:
     return np.column_stack(parts)
 
 
-def _init_norm(data: TaskData, truncation: float | None) -> float:
-    return float(np.linalg.norm(_truncated_estimate(data, truncation), 2))
+def _gradient_step(data: TaskData, B: Float, W: Float, errors: Float, step: float) -> Float:
+    """Lines "Gradient", "GD step" and "Projection step": Σ_t X_t'(X_t B w_t − y_t) w_t', in one product."""
+    gradient = data.X.T @ (errors[:, None] * W.T[data.codes])
+    return np.linalg.qr(B - step * gradient)[0]
 
 
-def _gradient_step(data: TaskData, B: Float, W: Float, gamma: float) -> Float:
-    """Lines "Gradient", "GD step" and "Projection step".
-
-    The printed step is γ/(𝒢_m − 𝒢_{m−1}): the sum over rows becomes a mean. With splitting that is the count
-    of the set in use, as the proofs need; where counts differ between tasks, their mean.
-    """
-    gradient = np.zeros_like(B)
-    for t, (X, y) in enumerate(data):
-        gradient += np.outer(X.T @ (X @ (B @ W[:, t]) - y), W[:, t])
-    rows = data.n_rows / data.n_tasks
-    return np.linalg.qr(B - gamma / rows * gradient)[0]
-
-
-def _objective(data: TaskData, B: Float, W: Float) -> float:
-    theta = B @ W
-    return float(sum(np.sum((y - X @ theta[:, t]) ** 2) for t, (X, y) in enumerate(data)))
+def _errors(data: TaskData, Z: Float, W: Float) -> Float:
+    """Predicted less observed rewards, row by row, from the rows in the basis."""
+    errors: Float = np.einsum("nr,nr->n", Z, W.T[data.codes]) - data.y
+    return errors
 
 
 def _subset(data: TaskData, rows: Float) -> TaskData:

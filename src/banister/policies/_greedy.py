@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from banister.contract import EXPLORE, GREEDY, Choices, Environment, Outcomes, Requests
-from banister.data import Float, TaskData
+from banister.data import Float, Int, TaskData
 from banister.errors import SettingError
 from banister.estimators._varpro import Whitening
 from banister.estimators.base import check_rank
@@ -29,14 +29,15 @@ class GreedyLearner(NeedsReset, ABC):
         online: refit every `online` rounds (whenever that many rewards per task have come in) instead of at
             the end of each epoch; random play then ends after the first `online` rounds.
         pool: False to estimate from the rows since the last refit alone, as the paper's Algorithm 1 does.
+        labels: also learn from the baseline's expected reward where a request gives it: one more row.
     """
 
-    def __init__(self, *, online: int | None = None, pool: bool = True) -> None:
+    def __init__(self, *, online: int | None = None, pool: bool = True, labels: bool = False) -> None:
         if online is not None:
             check_count("online", online)
             if not pool:
                 raise SettingError(f"online={online} needs pool=True: a few rounds alone determine nothing.")
-        self.online, self.pool = online, pool
+        self.online, self.pool, self.labels = online, pool, labels
 
     @classmethod
     def example(cls, env: Environment) -> Self:
@@ -59,6 +60,8 @@ class GreedyLearner(NeedsReset, ABC):
 
     def decide(self, requests: Requests) -> Choices:
         """A random action before the first estimate, the greedy one after it."""
+        if self.labels:
+            self._rows.append(*label_rows(requests))
         if self.theta is None:
             picks = self.rng.integers(requests.actions.shape[1], size=len(requests))
             return Choices.of_index(requests, picks, EXPLORE)
@@ -88,6 +91,13 @@ class GreedyLearner(NeedsReset, ABC):
     @abstractmethod
     def _estimate(self, data: TaskData) -> None:
         """Set `theta` (d, T) from the rows; leaving it None keeps the play random."""
+
+
+def label_rows(requests: Requests) -> tuple[Int, Float, Float]:
+    """Tasks, features and expected rewards of the baselines whose reward is known."""
+    known = ~np.isnan(requests.baseline_reward)
+    reward: Float = requests.baseline_reward[known].astype(float, copy=False)
+    return requests.task[known], requests.baseline_features()[known], reward
 
 
 def rank_for(data: TaskData, rank: int | None, rng: np.random.Generator) -> int:

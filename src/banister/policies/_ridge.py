@@ -23,6 +23,7 @@ class RunningRidge:
         trace: (T,) tr V⁻¹.
         energy: (T,) ‖y − Xθ̂‖² + λ‖θ̂‖².
         rows: (T,) rows taken in.
+        exact: (T,) how many of them were known without noise.
 
     Examples:
         >>> ridge = RunningRidge(1, 2, lam=1.0)
@@ -39,9 +40,12 @@ class RunningRidge:
         self.trace: Float = np.full(n_tasks, dim / lam)
         self.energy: Float = np.zeros(n_tasks)
         self.rows: Int = np.zeros(n_tasks, dtype=np.int64)
+        self.exact: Int = np.zeros(n_tasks, dtype=np.int64)
 
-    def update(self, outcomes: Outcomes) -> None:
-        """Take in rows, in order."""
+    def update(self, outcomes: Outcomes, *, exact: bool = False) -> None:
+        """Take in rows, in order; `exact` where the rewards have no noise."""
+        if exact:
+            self.exact += np.bincount(outcomes.task, minlength=len(self.exact))
         kernels.absorb(
             outcomes.task.astype(np.int64, copy=False),
             np.ascontiguousarray(outcomes.features, dtype=np.float64),
@@ -49,12 +53,12 @@ class RunningRidge:
             self.root, self.theta, self.log_det, self.trace, self.energy, self.rows,
         )  # fmt: skip
 
-    def adopt(self, V: Float, b: Float, yy: float, rows: int) -> None:
+    def adopt(self, V: Float, b: Float, yy: float, rows: int, exact: int = 0) -> None:
         """Every task takes over the same statistics: V (d, d), `b = Σ xy` (d,), `Σ y²` and how many rows."""
         factor = np.linalg.cholesky(V)
         root = solve_triangular(factor, np.eye(len(V)), lower=True).T
         theta = cho_solve((factor, True), b)
-        self.root[:], self.theta[:], self.rows[:] = root, theta, rows
+        self.root[:], self.theta[:], self.rows[:], self.exact[:] = root, theta, rows, exact
         self.log_det[:] = 2.0 * np.sum(np.log(np.diag(factor))) - len(V) * np.log(self.lam)
         self.trace[:] = np.sum(root**2)
         # Never below λ‖θ̂‖², which rounding could otherwise make it where there is no noise.
@@ -66,11 +70,13 @@ class RunningRidge:
         Given θ, `E[energy] = σ²(n − df) + λθ'(I − λV⁻¹)θ`, where `n − df = n − d + λ tr V⁻¹` are the degrees
         of freedom the fit leaves. The ratio of the sums over tasks therefore overstates σ² by at most
         `λ Σ‖θ_t‖² / Σ(n − df)`. It is far too large while the tasks have fewer rows than features, when
-        nothing can be said of the noise, and right soon after.
+        nothing can be said of the noise, and right soon after. Exact rows bring no noise: only the others are
+        counted in n, while df is that of all rows, which again errs upwards.
         """
         dim = self.theta.shape[1]
-        freedom = float(np.sum(self.rows - dim + self.lam * self.trace))
-        if not self.rows.any() or freedom <= 0.0:
+        noisy = self.rows - self.exact
+        freedom = float(np.sum(noisy - dim + self.lam * self.trace))
+        if not noisy.any() or freedom <= 0.0:
             return float("inf")
         return float(np.sqrt(np.sum(self.energy) / freedom))
 

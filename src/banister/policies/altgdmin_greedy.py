@@ -31,7 +31,7 @@ class AltGDminGreedy(GreedyLearner):
     Args:
         rank: r; None to take as many directions as stand out in the first epoch.
         solver: None for the default solver, or a `PaperSolver`.
-        online, pool: when to refit, and on which rows; see `banister.policies._greedy`.
+        online, pool, labels: when to refit, and on which rows; see `banister.policies._greedy`.
 
     Examples:
         >>> from banister import AltGDminGreedy, Synthetic, simulate
@@ -57,8 +57,9 @@ class AltGDminGreedy(GreedyLearner):
         solver: PaperSolver | None = None,
         online: int | None = None,
         pool: bool = True,
+        labels: bool = False,
     ) -> None:
-        super().__init__(online=online, pool=pool)
+        super().__init__(online=online, pool=pool, labels=labels)
         self.rank = None if rank is None else check_count("rank", rank)
         self.solver = solver
 

@@ -38,11 +38,13 @@ class ConservativeThompson(ConservativeBandit):
         noise: R; None to estimate it from all tasks' residuals, erring upwards (it assumes that tasks are
             equally noisy).
         norm_bound: S, one number or one per task; None for a cautious guess from the baseline rewards
-            (`banister.policies._norms`). Without known baseline rewards it has to be given.
+            (`banister.safety.norm_guess`). Without known baseline rewards it has to be given.
         delta: the probability with which the certificates may fail, over all tasks and rounds together.
         radius: "determinant" or "source".
         wait_for_eigenvalue: apply the source's waiting rule.
         least_gap: κ_l of that rule, a lower bound on how far the best action is above the baseline.
+        labels: also learn from the baseline's expected reward, where a request gives it exactly: a row
+            without noise in every round, whatever is played.
         mixing: False where mixtures cannot be played: then the baseline is.
         horizon: rounds over which the mixture's probability is shared out.
         literal_floor: use the paper's `(1−α) r_b` also where `r_b` is negative.

@@ -16,6 +16,7 @@ from banister.estimators.base import check_rank
 from banister.estimators.confidence import LowRankCovariance
 from banister.policies._card import Card
 from banister.policies._checks import check_count, check_positive, check_probability
+from banister.policies._greedy import label_rows
 from banister.policies._reset import NeedsReset
 from banister.policies.schedules import GrowthSchedule, Schedule
 from banister.safety.evidence import Rows
@@ -49,6 +50,7 @@ class LowRankUCB(NeedsReset):
         noise: standard deviation of the rewards' noise; None to take it from the residuals.
         delta: the δ in z.
         schedule: when to refit, in rounds of one reward per task.
+        labels: also learn from the baseline's expected reward where a request gives it: one more row.
 
     Examples:
         >>> from banister import LowRankUCB, Synthetic, simulate
@@ -75,11 +77,13 @@ class LowRankUCB(NeedsReset):
         noise: float | None = None,
         delta: float = 0.01,
         schedule: Schedule | None = None,
+        labels: bool = False,
     ) -> None:
         self.rank = None if rank is None else check_count("rank", rank)
         self.noise = None if noise is None else check_positive("noise", noise)
         self.delta = check_probability("delta", delta)
         self.schedule = schedule or GrowthSchedule(first=5, share=0.1)
+        self.labels = labels
 
     @classmethod
     def example(cls, env: Environment) -> Self:
@@ -104,6 +108,8 @@ class LowRankUCB(NeedsReset):
     def decide(self, requests: Requests) -> Choices:
         """A random action before the first fit, the highest upper bound after it."""
         n_actions = requests.actions.shape[1]
+        if self.labels:
+            self._rows.append(*label_rows(requests))
         if self.theta is None or self._covariance is None:
             picks = self.rng.integers(requests.actions.shape[1], size=len(requests))
             return Choices.of_index(requests, picks, EXPLORE)

@@ -10,9 +10,9 @@ from banister.contract import Outcomes, Requests
 from banister.data import Float
 from banister.policies._card import GIVEN_OR_ESTIMATED, Card
 from banister.policies._checks import check_levels
-from banister.policies._norms import NormGuess
 from banister.policies.conservative_ucb import ConservativeUCB
 from banister.safety.evidence import Rows
+from banister.safety.norm_guess import NormGuess
 
 POOLED = "pooled"
 
@@ -96,7 +96,7 @@ class PooledConservativeUCB(ConservativeUCB):
         self._norms = NormGuess(1, delta=self.delta)
         self._fresh = Rows()
         self._shared: tuple[Float, Float] | None = None  # V and Σxy at the last synchronisation
-        self._squares, self._rows, self._log_det = 0.0, 0, 0.0
+        self._squares, self._rows, self._exact, self._log_det = 0.0, 0, 0, 0.0
         self.syncs = self.communicated = 0
 
     def learn(self, outcomes: Outcomes) -> None:
@@ -104,11 +104,15 @@ class PooledConservativeUCB(ConservativeUCB):
         if len(outcomes) == 0:
             return
         super().learn(outcomes)
-        self._fresh.append(outcomes.task, outcomes.features, outcomes.reward)
         ridge = self._statistics(outcomes.features.shape[1])
         rounds = self._fresh.size / self.n_tasks
         if (float(ridge.log_det.max()) - self._log_det) * rounds > self._limit(ridge.theta.shape[1]):
             self._synchronise()
+
+    def _absorb(self, outcomes: Outcomes, *, exact: bool = False) -> None:
+        super()._absorb(outcomes, exact=exact)
+        self._fresh.append(outcomes.task, outcomes.features, outcomes.reward.astype(float, copy=False))
+        self._exact += len(outcomes) if exact else 0
 
     def _limit(self, dim: int) -> float:
         if self.threshold is not None:
@@ -123,7 +127,7 @@ class PooledConservativeUCB(ConservativeUCB):
         self._squares += float(y @ y)
         self._rows += len(y)
         ridge = self._statistics(dim)
-        ridge.adopt(V, b, self._squares, self._rows)
+        ridge.adopt(V, b, self._squares, self._rows, self._exact)
         self._shared, self._fresh, self._log_det = (V, b), Rows(), float(ridge.log_det[0])
         self.syncs += 1
         self.communicated += 2 * self.n_tasks * (dim * dim + dim)

@@ -23,8 +23,9 @@ class TraceNormGreedy(GreedyLearner):
 
     * `lam="cv"`: held-out rows choose the penalty. The source's rate `sd √((d + T)/n)` is as good on the
       random rows of the first epoch, but too large on greedy rows, which every later refit contains. The
-      choice is made anew whenever the rows have doubled; in between the penalty follows the noise in the
-      gradient, `1/√N`, and the fit starts from the last one.
+      choice is made anew whenever the rows have doubled (without pooling: on the random rows of the first
+      epoch and on the greedy ones of the second); in between the penalty follows the noise in the gradient,
+      `1/√N`, and the fit starts from the last one.
     * The source refits after every round; here at the end of each epoch, so that all policies have the same
       rows. `online=k` refits every k rounds and lowers the regret by as much as it shortens random play.
 
@@ -32,7 +33,7 @@ class TraceNormGreedy(GreedyLearner):
         lam: the penalty: "cv", "rate", or a number (see `banister.TraceNorm`).
         noise: standard deviation of the rewards' noise for "rate"; None to estimate it.
         tol: relative duality gap at which a fit stops.
-        online, pool: when to refit, and on which rows; see `banister.policies._greedy`.
+        online, pool, labels: when to refit, and on which rows; see `banister.policies._greedy`.
 
     Attributes:
         lam_: the penalty of the last refit.
@@ -62,8 +63,9 @@ class TraceNormGreedy(GreedyLearner):
         tol: float = 1e-4,
         online: int | None = None,
         pool: bool = True,
+        labels: bool = False,
     ) -> None:
-        super().__init__(online=online, pool=pool)
+        super().__init__(online=online, pool=pool, labels=labels)
         self.lam, self.noise, self.tol = lam, noise, tol
         self._model(lam)._check_settings()  # a bad setting is an error now, not at the first refit
 
@@ -71,17 +73,17 @@ class TraceNormGreedy(GreedyLearner):
         """Start a new trial over `n_tasks` tasks."""
         super().reset(n_tasks, rng)
         self.lam_ = 0.0
-        self._fitted, self._validated = (
-            0,
-            0,
-        )  # rows at the last refit, and when the penalty was last validated
+        # Rows at the last refit and when the penalty was last validated; refits so far.
+        self._fitted = self._validated = self._refits = 0
 
     def _estimate(self, data: TaskData) -> None:
         lam = self.lam
-        if lam == "cv" and self.pool and self.lam_ > 0 and data.n_rows < 2 * self._validated:
+        known = self.lam_ > 0 and (self.pool or self._refits > 1)
+        if lam == "cv" and known and data.n_rows < 2 * self._validated:
             lam = self.lam_ * float(np.sqrt(self._fitted / data.n_rows))
         else:
             self._validated = data.n_rows
+        self._refits += 1
         model = self._model(lam).fit_data(data, theta0=self.theta)
         self.theta, self.lam_, self._fitted = model.theta_, model.lam_, data.n_rows
 

@@ -13,13 +13,14 @@ from banister.data import Float
 from banister.extras import FIGURES, need
 from banister.report.numbers import number
 from banister.report.panel import MEASURES, Panel
-from banister.report.style import INK, look, paper_style
+from banister.report.style import COLOURS, INK, look, paper_style
 
 if TYPE_CHECKING:
     import polars as pl
 
 _SIZE = (5.0, 3.1)
 _LINE_HEIGHT = 0.075  # of the axes' height: how close two labels may stand
+_EDGE = 0.02  # of the axes' height that labels keep from their ends
 
 
 def svg(panel: Panel, table: pl.DataFrame) -> str:
@@ -28,6 +29,8 @@ def svg(panel: Panel, table: pl.DataFrame) -> str:
     _draw(panel, table, buffer, "svg", ink=INK)
     text = buffer.getvalue()
     text = text[text.index("<svg") :].replace(INK, "currentColor")
+    for hue, (light, _) in COLOURS.items():
+        text = text.replace(light, f"var(--{hue}, {light})")
     width, height = _SIZE[0] * 72, _SIZE[1] * 72
     head = f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{panel.title}"'
     text = re.sub(r"<metadata>.*?</metadata>", "", text, count=1, flags=re.DOTALL)
@@ -90,7 +93,7 @@ def _lines(axes: Any, panel: Panel, table: pl.DataFrame) -> None:
 
 
 def _scale(axes: Any, panel: Panel, table: pl.DataFrame) -> None:
-    from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator, ScalarFormatter
+    from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
 
     if panel.log_x:
         axes.set_xscale("log")
@@ -98,6 +101,8 @@ def _scale(axes: Any, panel: Panel, table: pl.DataFrame) -> None:
     if panel.kind == "sweep":
         axes.xaxis.set_major_locator(FixedLocator(panel.xs))
         axes.xaxis.set_major_formatter(ScalarFormatter() if not panel.log_x else _plain)
+    if panel.ticks:
+        axes.set_xticks(panel.xs, panel.ticks)
     if not panel.log_y:
         axes.set_ylim(bottom=0)
     elif (table["mean"] <= 0).any():  # counts that are zero have no logarithm
@@ -106,11 +111,17 @@ def _scale(axes: Any, panel: Panel, table: pl.DataFrame) -> None:
         axes.yaxis.set_minor_locator(NullLocator())
     else:
         axes.set_yscale("log")
-        low, high = axes.get_ylim()
-        if np.log10(high / low) < 1.7:
-            axes.yaxis.set_major_locator(_one_two_five(low, high))
-            axes.yaxis.set_major_formatter(_plain)
-        axes.yaxis.set_minor_formatter(NullFormatter())
+        _few_ticks(axes.yaxis, *axes.get_ylim())
+
+
+def _few_ticks(axis: Any, low: float, high: float) -> None:
+    """On a logarithmic axis of less than two decades: 1, 2, 5 in plain figures, and nothing in between."""
+    from matplotlib.ticker import NullFormatter
+
+    if np.log10(high / low) < 1.7:
+        axis.set_major_locator(_one_two_five(low, high))
+        axis.set_major_formatter(_plain)
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _plain(value: float, _: Any = None) -> str:
@@ -131,8 +142,7 @@ def _label_ends(axes: Any, ends: list[tuple[str, float, float]]) -> None:
         return
     corner = axes.transAxes.inverted()
     heights = np.array([corner.transform(axes.transData.transform((x, y)))[1] for _, x, y in ends])
-    places = spread(np.clip(np.nan_to_num(heights), 0.0, 1.0), _LINE_HEIGHT)
-    places += max(0.02 - places.min(), 0.0)  # not into the axis' own label
+    places = label_places(heights)
     for (name, x, y), place in zip(ends, places, strict=True):
         style = look(name)
         axes.annotate(
@@ -147,6 +157,17 @@ def _label_ends(axes: Any, ends: list[tuple[str, float, float]]) -> None:
             annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": style.colour, "lw": 0.5, "alpha": 0.6, "shrinkB": 3},
         )
+
+
+def label_places(heights: Float) -> Float:
+    """Where labels stand, as shares of the axes' height: near their heights, apart, and between the title
+    above and the axis' own label below."""
+    room = 1.0 - 2 * _EDGE
+    gap = min(_LINE_HEIGHT, room / max(len(heights) - 1, 1))
+    places = spread(np.clip(np.nan_to_num(heights), 0.0, 1.0), gap)
+    places += max(_EDGE - places.min(), 0.0)
+    places -= max(places.max() - (1.0 - _EDGE), 0.0)
+    return places
 
 
 def spread(heights: Float, gap: float) -> Float:
@@ -171,14 +192,19 @@ def spread(heights: Float, gap: float) -> Float:
 
 
 def _bars(axes: Any, panel: Panel, table: pl.DataFrame) -> None:
-    rows = table.sort("mean", descending=True)
+    rows = table.reverse() if panel.ordered else table.sort("mean", descending=True)
     names = rows["policy"].to_list()
     mean, place = rows["mean"].to_numpy(), np.arange(len(names))
     err = np.abs(np.nan_to_num(np.stack([mean - rows["low"].to_numpy(), rows["high"].to_numpy() - mean])))
     axes.barh(place, mean, xerr=err, height=0.62, color=[look(n).colour for n in names],
               error_kw={"lw": 0.8, "ecolor": "0.5"})  # fmt: skip
     if panel.log_y:
-        axes.set_xscale("symlog", linthresh=1.0) if (mean <= 0).any() else axes.set_xscale("log")
+        if (mean <= 0).any():
+            axes.set_xscale("symlog", linthresh=1.0)
+            axes.set_xlim(left=0)
+        else:
+            axes.set_xscale("log")
+            _few_ticks(axes.xaxis, *axes.get_xlim())
     axes.set(xlabel=MEASURES[panel.measure].label, yticks=[])
     axes.grid(visible=False, axis="y")
     for i, name in enumerate(names):

@@ -10,7 +10,7 @@ from banister.extras import PAGES, need
 from banister.report import figures
 from banister.report.numbers import number
 from banister.report.panel import MEASURES, Panel
-from banister.report.style import look
+from banister.report.style import COLOURS, look
 from banister.report.summary import panel_table
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Drawn:
     def records(self) -> list[dict[str, Any]]:
         """The table's rows for the page, with the policy's label and colour."""
         return [
-            {**row, "label": look(row["policy"]).label, "colour": look(row["policy"]).colour}
+            {**row, "label": look(row["policy"]).label, "colour": look(row["policy"]).variable}
             for row in self.table.iter_rows(named=True)
         ]
 
@@ -101,4 +101,5 @@ def render(page: Page, panels: list[Drawn]) -> str:
     loader = PackageLoader("banister.report", "")
     jinja = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     jinja.filters["number"] = number
-    return jinja.get_template("page.html.j2").render(page=page, panels=panels)
+    themes = [" ".join(f"--{hue}: {pair[i]};" for hue, pair in COLOURS.items()) for i in (0, 1)]
+    return jinja.get_template("page.html.j2").render(page=page, panels=panels, themes=themes)

@@ -25,6 +25,8 @@ class Panel:
         measure: a key of `MEASURES`.
         policies: who is shown, in the order of the legend.
         log_x, log_y: logarithmic axes.
+        ticks: words under the xs, where these are no quantities.
+        ordered: bars in the order of the policies instead of by size.
         note: what to know when reading it.
     """
 
@@ -38,6 +40,8 @@ class Panel:
     policies: tuple[str, ...]
     log_x: bool = False
     log_y: bool = False
+    ticks: tuple[str, ...] = ()
+    ordered: bool = False
     note: str = ""
 
     @property
@@ -48,7 +52,7 @@ class Panel:
     @property
     def needs_movielens(self) -> bool:
         """Whether it can be drawn only with the rating file at hand."""
-        return any(point.environment == "movielens" for point in self.points)
+        return any(point.needs_ratings for point in self.points)
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,7 @@ MEASURES = {
     "regret": Measure("cumulative regret"),
     "violations": Measure("violations of the floor per trial"),
     "literal_violations": Measure("violations of (1−α) r_b per trial"),
+    "cumulative_violations": Measure("decisions that left a task's total below its floor"),
     "certified": Measure("share of decisions certified, %"),
     "seconds": Measure("seconds per trial"),
     "subspace_distance": Measure("subspace distance to B*"),

@@ -22,12 +22,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaincinv
 
 from banister.contract import EXPLORE, Choices, Requests
 from banister.data import Float
 from banister.errors import SettingError
 from banister.safety.constraint import Constraint
+from banister.safety.norm_guess import NormGuess
 
 # Theorem l9 and T5 ask for ρ in [0, 0.25] ∪ [0.75, 1]; a safe ρ is taken from the part next to the baseline.
 MAX_RHO = 0.25
@@ -78,6 +78,12 @@ class ConservativeMixture:
         features *= rho[:, None]
         features += (1.0 - rho)[:, None] * requests.baseline_features()
         return self._explain(requests, constraint, features, rho, reach)
+
+    def largest_rho(self, requests: Requests, constraint: Constraint) -> float:
+        """The largest ρ that `choose` plays for these requests; 0 where it plays baselines."""
+        if not self.mixing or len(requests) == 0:
+            return 0.0
+        return float(self._rho(requests, constraint, self._reach(requests)).max())
 
     def _explain(
         self, requests: Requests, constraint: Constraint, features: Float, rho: Float, reach: Float
@@ -144,41 +150,9 @@ def lemma_rho(constraint: Constraint, low: Float, high: Float, reach: Float) -> 
 def estimate_norm_bound(requests: Requests, *, delta: float = 0.01) -> Float:
     """A cautious guess at `‖θ_t‖` from the baseline rewards reported in requests, shape (tasks seen,).
 
-    It is an estimate, not a bound from the data alone, which no rewards can give. It assumes that actions
-    are near Gaussian with one covariance, and then errs upwards:
-
-    * Of K Gaussian actions the baseline is an unknown order statistic. Its reward's mean square is least for
-      the median, above `π / (2K + π − 2)` times `θ'Cθ` (0.149 for K = 10, where the fifth best has 0.166).
-    * `‖θ‖² ≤ θ'Cθ / λ_min(C)`, C the covariance of the actions on offer.
-    * A mean square over n baselines may come out low: it is taken at the χ²_n quantile of δ over the tasks.
-      The same baseline met twice counts once, so fixed action sets teach little and the bound stays high.
-
-    Tasks without a known baseline reward, and all tasks while there are too few actions to know C, get ∞,
-    which turns exploration off.
+    See `banister.safety.norm_guess` for its assumptions. Tasks without a known baseline reward get ∞, which
+    turns exploration off.
     """
-    n_tasks = int(requests.task.max(initial=-1)) + 1
-    known = ~np.isnan(requests.baseline_reward)
-    task, reward = requests.task[known], requests.baseline_reward[known]
-    rows = np.bincount(task, minlength=n_tasks)
-    total = np.bincount(task, weights=reward**2, minlength=n_tasks)
-    # Rows with equal sums of features are taken for one baseline; a mistake errs upwards.
-    pairs = np.unique(np.stack([task, requests.baseline_features()[known].sum(axis=1)]), axis=1)
-    n = np.bincount(pairs[0].astype(np.int64), minlength=n_tasks)
-    chi2 = 2.0 * gammaincinv(np.maximum(n, 1) / 2.0, delta / max(n_tasks, 1))
-    n_actions = requests.actions.shape[1]
-    least = np.pi / (2 * n_actions + np.pi - 2) * _least_variance(requests.actions)
-    bound = np.full(n_tasks, np.inf)
-    scale = rows * chi2 * least
-    np.divide(total * n, scale, out=bound, where=scale > 0)
-    norms: Float = np.sqrt(bound)
-    return norms
-
-
-def _least_variance(actions: Float) -> float:
-    """The smallest eigenvalue of the actions' covariance; 0 while there are too few to tell."""
-    n_actions, dim = actions.shape[1:]
-    # With 50 samples a dimension the smallest eigenvalue comes out some 25 % low: the norm errs upwards.
-    sample = actions[: -(-50 * dim // n_actions)].reshape(-1, dim)
-    if len(sample) < 2 * dim:
-        return 0.0
-    return max(float(np.linalg.eigvalsh(np.cov(sample, rowvar=False).reshape(dim, dim))[0]), 0.0)
+    guess = NormGuess(int(requests.task.max(initial=-1)) + 1, delta=delta)
+    guess.see(requests)
+    return guess.bound()

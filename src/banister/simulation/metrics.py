@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from banister.data import Float
+from banister.data import Float, Int
 from banister.safety.constraint import Constraint
 
 # Expected rewards reach us by different routes of summation; a difference of this share is rounding.
@@ -33,6 +33,8 @@ class Tally:
         shortfall: the most by which a decision fell below the true floor, in reward; 0 if none did.
         relative_shortfall: the same as a share of the floor's size.
         certified: how many decisions a certificate allowed.
+        cumulative_violations: decisions after which their task's total since the start of the trial is below
+            the floor of the baseline's total, `Σ r_b − α|Σ r_b|`: the promise of CLUCB and its kind.
     """
 
     decisions: int = 0
@@ -42,6 +44,7 @@ class Tally:
     shortfall: float = 0.0
     relative_shortfall: float = 0.0
     certified: int = 0
+    cumulative_violations: int = 0
 
     def add(self, expected: Float, certified: Float, worth: Worth, alpha: float) -> None:
         """Take in decisions by their expected rewards (m,) and whether they were certified (m,)."""
@@ -57,6 +60,38 @@ class Tally:
         share = np.divide(below, np.abs(floor), out=np.zeros_like(below), where=below > 0)
         self.relative_shortfall = max(self.relative_shortfall, float(share.max(initial=0.0)))
         self.certified += int(np.count_nonzero(certified))
+
+
+class Totals:
+    """What each task earned since the start of a trial, beside what the baseline would have."""
+
+    def __init__(self, n_tasks: int) -> None:
+        self._earned, self._baseline = np.zeros(n_tasks), np.zeros(n_tasks)
+
+    def below(self, task: Int, expected: Float, baseline: Float, alpha: float) -> int:
+        """Take in decisions (m,) in their order; how many of them left their task's total below its floor.
+
+        Examples:
+            >>> totals = Totals(1)
+            >>> totals.below(np.zeros(3, dtype=int), np.array([0.5, 1.5, 0.7]), np.ones(3), 0.2)
+            1
+        """
+        order = np.argsort(task, kind="stable")
+        sums = [_running(task[order], values[order], so_far) for values, so_far in
+                ((expected, self._earned), (baseline, self._baseline))]  # fmt: skip
+        slack = _ROUNDING * len(order) * np.abs(sums).max(axis=0, initial=0.0)
+        return int(np.count_nonzero(Constraint(alpha).floor(sums[1]) - sums[0] > slack))
+
+
+def _running(task: Int, values: Float, so_far: Float) -> Float:
+    """Each task's running total over rows sorted by task; `so_far` (T,) is brought up to date."""
+    total = np.cumsum(values)
+    first = np.r_[True, task[1:] != task[:-1]][: len(task)]
+    before = np.r_[0.0, total][:-1][first]  # of other tasks, to be taken off again
+    counts = np.diff(np.r_[np.flatnonzero(first), len(task)])
+    running: Float = total - np.repeat(before, counts) + so_far[task]
+    so_far += np.bincount(task, weights=values, minlength=len(so_far))
+    return running
 
 
 def estimation_error(estimate: Float, truth: Float) -> float:

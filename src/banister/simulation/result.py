@@ -80,6 +80,11 @@ class Result:
         with np.errstate(invalid="ignore"):
             return self._column("certified") / self.decisions  # type: ignore[no-any-return]
 
+    @property
+    def cumulative_violations(self) -> Int:
+        """Decisions after which their task's total was below `Σ r_b − α|Σ r_b|`, since the trial began."""
+        return self._column("cumulative_violations")  # type: ignore[no-any-return]
+
     @cached_property
     def error(self) -> Float:
         """Err-Θ after each epoch; NaN where there was no estimate."""

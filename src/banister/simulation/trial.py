@@ -11,7 +11,7 @@ from banister.contract import Environment, Outcomes, Policy, Requests
 from banister.data import Float, Int, Whole
 from banister.errors import SettingError
 from banister.safety.constraint import Constraint
-from banister.simulation.metrics import Tally, Worth
+from banister.simulation.metrics import Tally, Totals, Worth
 from banister.simulation.result import Result
 from banister.simulation.taking_part import check_environment, check_ready, named_policies
 from banister.simulation.wrappers import Late, Timed
@@ -111,7 +111,7 @@ def one_trial(
             noise = env.noise(requests, disturb)
             worth = Worth(env.best(requests), env.baseline(requests))
             for player in players:
-                player.tallies[-1].add(*interact(env, player.policy, requests, noise), worth, alpha)
+                player.play(env, requests, noise, worth, alpha)
         for player in players:
             player.end_epoch(env.theta_at(first + length - 1))
     return {p.name: p.result(alpha, plan, env.rank) for p in players}
@@ -123,6 +123,7 @@ class _Player:
 
     name: str
     policy: Timed
+    totals: Totals
     tallies: list[Tally] = field(default_factory=list)
     clock: list[float] = field(default_factory=lambda: [0.0])
     estimates: list[Float | None] = field(default_factory=list)
@@ -135,8 +136,15 @@ class _Player:
         policy.reset(env.n_tasks, streams.make(3))
         check_ready(policy)
         if delay == 0 and drop == 0.0:
-            return cls(name, Timed(policy))
-        return cls(name, Late(policy, delay=delay, drop=drop, rng=streams.make(4)))
+            return cls(name, Timed(policy), Totals(env.n_tasks))
+        late = Late(policy, delay=delay, drop=drop, rng=streams.make(4))
+        return cls(name, late, Totals(env.n_tasks))
+
+    def play(self, env: Environment, requests: Requests, noise: Float, worth: Worth, alpha: float) -> None:
+        expected, certified = interact(env, self.policy, requests, noise)
+        tally = self.tallies[-1]
+        tally.add(expected, certified, worth, alpha)
+        tally.cumulative_violations += self.totals.below(requests.task, expected, worth.baseline, alpha)
 
     def end_epoch(self, truth: Float) -> None:
         self.policy.end_epoch()

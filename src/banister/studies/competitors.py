@@ -7,69 +7,57 @@ leaves open is a competitor of its own, so that claims can be checked under each
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any
 
-from banister.contract import Environment, Policy
 from banister.errors import SettingError
-from banister.simulation.point import Point
+from banister.estimators.paper import PaperSolver
+from banister.policies.epoch_fits import ConvergedSolver
+from banister.studies.competitor import LABELS, NOISE, NORM, RANK, Competitor
 
-
-@dataclass(frozen=True, kw_only=True)
-class Competitor:
-    """A policy with its settings.
-
-    Attributes:
-        name: its key in results and on the command line.
-        label: how figures and tables call it.
-        home: the module and class it is built from.
-        settings: its keyword arguments.
-        takes: what else it is handed: "alpha" and "rank" of the setting, or "env" (the yardstick that sees
-            the truth).
-        meaning: what it is, in a sentence.
-    """
-
-    name: str
-    label: str
-    home: str
-    settings: dict[str, Any] = field(default_factory=dict)
-    takes: tuple[str, ...] = ()
-    meaning: str
-
-    def build(self, point: Point, env: Environment) -> Policy:
-        """The policy for one trial."""
-        given = {"alpha": point.alpha, "rank": env.rank, "env": env}
-        module, _, name = self.home.rpartition(".")
-        policy: Policy = getattr(import_module(f"banister.policies.{module}"), name)(
-            **self.settings, **{key: given[key] for key in self.takes}
-        )
-        return policy
-
+_SAFE = "safe_altgdmin.SafeAltGDmin"
+_BANDIT: dict[str, Any] = {"takes": ("alpha",), "assumes": (NOISE, NORM), "uses": (LABELS,), "mixes": True}
+_TOTAL: dict[str, Any] = {**_BANDIT, "mixes": False}
+_PAPER: dict[str, Any] = {"home": _SAFE, "takes": ("alpha",), "assumes": (RANK, NORM), "mixes": True}
 
 _LIST = (
     Competitor(
         name="certified",
         label="Safe-AltGDmin, certified",
-        home="safe_altgdmin.SafeAltGDmin",
+        home=_SAFE,
         takes=("alpha",),
         meaning="Ours: plays an action only if a lower confidence bound clears the floor; finds the rank "
         "itself, pools its data and refits as they grow.",
     ),
     Competitor(
         name="paper",
-        label="Safe-AltGDmin, paper",
-        home="safe_altgdmin.SafeAltGDmin",
+        label="Safe-AltGDmin, as printed",
         settings={"safety": "paper"},
-        takes=("alpha", "rank"),
-        meaning="Algorithm 1: the conservative mixture with Lemma l8's ρ in epoch 1, then greedy; the rank "
-        "is given; a converged fit of each epoch's own rows.",
+        tuned=True,
+        **_PAPER,
+        meaning="Algorithm 1 line by line: the conservative mixture with Lemma l8's ρ in epoch 1, then "
+        "greedy; the rank is given; L = 100 gradient steps on each epoch's own rows, γ from epoch 1.",
+    ),
+    Competitor(
+        name="paper-short-step",
+        label="as printed, c = 0.02",
+        settings={"safety": "paper", "solver": PaperSolver(c=0.02)},
+        **_PAPER,
+        meaning="Algorithm 1 with c = 0.02 in the step γ; the paper asks for c ≤ 0.5 and does not say which.",
+    ),
+    Competitor(
+        name="converged",
+        label="Safe-AltGDmin, converged",
+        settings={"safety": "converged"},
+        **_PAPER,
+        meaning="The paper's schedule on the same rows, with a fit that converged in the place of Algorithm "
+        "1's gradient steps; the rank is given.",
     ),
     Competitor(
         name="trace-norm",
         label="Trace norm",
         home="trace_norm_greedy.TraceNormGreedy",
         settings={"pool": False},
+        uses=(LABELS,),
         meaning="Convex relaxation, penalty by cross-validation; random first epoch, then greedy; each "
         "epoch's own rows.",
     ),
@@ -78,42 +66,72 @@ _LIST = (
         label="Method of moments",
         home="moments_greedy.MomentsGreedy",
         settings={"pool": False},
-        takes=("rank",),
+        assumes=(RANK,),
         meaning="B from epoch 1 and W from epoch 2, both random, then greedy; each epoch's own rows.",
     ),
     Competitor(
         name="thompson",
         label="Thompson sampling",
         home="conservative_thompson.ConservativeThompson",
-        takes=("alpha",),
+        **_BANDIT,
         meaning="Stage-wise conservative linear Thompson sampling, one bandit per task.",
     ),
     Competitor(
         name="ucb",
         label="Conservative UCB",
         home="conservative_ucb.ConservativeUCB",
-        takes=("alpha",),
+        **_BANDIT,
         meaning="The UCB twin of Thompson sampling, one bandit per task.",
     ),
     Competitor(
         name="pooled-ucb",
         label="Pooled conservative UCB",
         home="pooled_ucb.PooledConservativeUCB",
-        takes=("alpha",),
+        **_BANDIT,
         meaning="One parameter for all tasks, agents share their sums (DiSC-UCB).",
+    ),
+    Competitor(
+        name="clucb",
+        label="CLUCB",
+        home="clucb.CLUCB",
+        **_TOTAL,
+        meaning="Optimism held back by the total so far, one bandit per task; single plays may violate.",
+    ),
+    Competitor(
+        name="clucb2",
+        label="CLUCB2",
+        home="clucb2.CLUCB2",
+        **_TOTAL,
+        meaning="CLUCB with a constrained choice and a tighter account of the past.",
+    ),
+    Competitor(
+        name="sege",
+        label="SEGE",
+        home="safe_explore_greedy.SafeExploreGreedy",
+        **_BANDIT,
+        meaning="Safe exploration until every direction is known, then the greedy safe action; one per task.",
+    ),
+    Competitor(
+        name="spectral-ucb",
+        label="Spectral UCB",
+        home="spectral_ucb.SpectralUCB",
+        assumes=(RANK, NOISE, NORM),
+        meaning="Optimism around a spectral subspace of random rows (MTLR-OFUL made computable); no safety.",
     ),
     Competitor(
         name="low-rank-ucb",
         label="Low-rank UCB",
         home="low_rank_ucb.LowRankUCB",
-        takes=("rank",),
+        assumes=(RANK, NOISE),
+        uses=(LABELS,),
         meaning="Optimism over a low-rank fit; no safety.",
     ),
     Competitor(
         name="altgdmin-pooled",
         label="AltGDmin greedy, pooled",
         home="altgdmin_greedy.AltGDminGreedy",
-        takes=("rank",),
+        assumes=(RANK,),
+        uses=(LABELS,),
         meaning="AltGDmin on all rows so far, random first epoch, greedy; no safety.",
     ),
     Competitor(
@@ -134,8 +152,50 @@ _LIST = (
         label="Moments, online",
         home="moments_greedy.MomentsGreedy",
         settings={"online": 10},
-        takes=("rank",),
+        assumes=(RANK,),
         meaning="The method of moments refitted every 10 rounds on all rows so far; 20 random rounds.",
+    ),
+    Competitor(
+        name="printed-split",
+        label="as printed, rows split",
+        settings={"safety": "paper", "solver": PaperSolver(split=True, iterations=12)},
+        **_PAPER,
+        meaning="Algorithm 1 with its line Sample-split, which 50 rows allow for L = 12.",
+    ),
+    Competitor(
+        name="printed-each-epoch",
+        label="+ step anew each epoch",
+        settings={"safety": "paper", "solver": PaperSolver(step="each epoch")},
+        **_PAPER,
+        meaning="Algorithm 1 with γ set from each epoch's own rows.",
+    ),
+    Competitor(
+        name="printed-sigma",
+        label="+ σ_max known",
+        settings={"safety": "paper", "solver": PaperSolver(sigma_max=1.0)},
+        **_PAPER,
+        meaning="Algorithm 1 with the true σ_max = 1 of the synthetic settings in γ.",
+    ),
+    Competitor(
+        name="converged-spectral",
+        label="+ solver that converges",
+        settings={"safety": "converged", "solver": ConvergedSolver(starts="spectral")},
+        **_PAPER,
+        meaning="Algorithm 1's rows and spectral start, solved to convergence.",
+    ),
+    Competitor(
+        name="converged-pooled",
+        label="+ all rows so far",
+        settings={"safety": "converged", "solver": ConvergedSolver(pool=True)},
+        **_PAPER,
+        meaning="The converged fit on all rows so far instead of the last epoch's.",
+    ),
+    Competitor(
+        name="converged-often",
+        label="+ estimates every 10 rounds",
+        settings={"safety": "converged", "solver": ConvergedSolver(pool=True, every=10)},
+        **_PAPER,
+        meaning="The converged fit on all rows, anew every 10 rounds; the mixture for the first 10.",
     ),
     Competitor(
         name="baseline",
@@ -154,11 +214,19 @@ _LIST = (
 
 COMPETITORS = {competitor.name: competitor for competitor in _LIST}
 
-OURS = ("certified", "paper")
-PAPERS = ("certified", "paper", "trace-norm", "moments", "thompson")
+OURS = ("certified", "converged", "paper")
+PAPERS = ("certified", "converged", "paper", "trace-norm", "moments", "thompson")
+FILMS = (*PAPERS, "pooled-ucb")  # all tasks share one parameter there, which is what that rival is made for
 EVERYONE = (
     *PAPERS,
-    *("ucb", "pooled-ucb", "low-rank-ucb", "altgdmin-pooled", "baseline", "oracle"),
+    *("ucb", "sege", "clucb", "clucb2", "pooled-ucb", "low-rank-ucb", "spectral-ucb", "altgdmin-pooled"),
+    *("baseline", "oracle"),
+)
+
+# From the printed algorithm to the repaired one, one change at a time.
+STEPS = (
+    *("printed-split", "paper", "printed-each-epoch", "printed-sigma", "converged-spectral", "converged"),
+    *("converged-pooled", "converged-often", "certified"),
 )
 
 

@@ -45,7 +45,13 @@ def measured(rows: pl.DataFrame) -> Costs:
 def job_seconds(job: Job, costs: Costs) -> float:
     """What a job is expected to take on one worker."""
     known = costs.get(job.point.name, {})
-    return known.get("", 0.3) + sum(known.get(name, _UNKNOWN) for name in job.policies)
+    return known.get("", 0.3) + sum(known.get(name) or _elsewhere(name, costs) for name in job.policies)
+
+
+def _elsewhere(policy: str, costs: Costs) -> float:
+    """What a policy takes on average at the points where it was measured."""
+    found = [seconds[policy] for seconds in costs.values() if policy in seconds]
+    return sum(found) / len(found) if found else _UNKNOWN
 
 
 def merged(first: Costs, second: Costs) -> Costs:

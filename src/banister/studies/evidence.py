@@ -1,7 +1,7 @@
 """Statistics on result rows for the claims, each with an interval over trials.
 
-A trial's policies shared their requests, so ratios are resampled in pairs: a resample draws trials, not
-values.
+A trial's policies shared their requests, so ratios are compared trial by trial. A statistic over several
+points or policies needs the rows of all of them: what was not run is not left out in silence.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from banister.data import Float
-from banister.report.intervals import quantiles, resamples, share_interval
+from banister.report.intervals import mean_interval, ratio_interval, share_interval, student
 from banister.report.summary import per_trial
 from banister.simulation.point import Point
 
@@ -55,27 +55,22 @@ class Evidence:
         return np.array([[column[trial] for column in columns] for trial in trials], dtype=float)
 
     def ratio(self, point: Point, over: str, under: str, measure: str) -> Estimate | None:
-        """Mean of `over` by mean of `under` at a point, on the trials both played."""
+        """Mean of `over` by mean of `under` at a point, on the trials both played; None if not run."""
         table = self.table([(point, over), (point, under)], measure)
-        if table is None or not np.isfinite(table).all() or table[:, 1].mean() == 0:
+        if table is None:
             return None
-        means = _resampled_means(table)
-        where = f"{over} at {point.name}"
-        return _estimate(_divide(table.mean(axis=0)), _divide(means.T), len(table), where)
+        return Estimate(*ratio_interval(*table.T), len(table), f"{over} at {point.name}")
 
     def ratios(
         self, points: Iterable[Point], over: Sequence[str], under: str, measure: str
     ) -> list[Estimate]:
-        """The ratio of every policy of `over` at every point that has both."""
-        found = (self.ratio(point, name, under, measure) for point in points for name in over)
-        return [estimate for estimate in found if estimate is not None]
+        """The ratio of every policy of `over` at every point; none at all if one of them was not run."""
+        return _complete(self.ratio(point, name, under, measure) for point in points for name in over)
 
     def change(self, first: Point, last: Point, policy: str, measure: str) -> Estimate | None:
         """Mean at `last` by mean at `first`, on the trials both have."""
         table = self.table([(last, policy), (first, policy)], measure)
-        if table is None:
-            return None
-        return _estimate(_divide(table.mean(axis=0)), _divide(_resampled_means(table).T), len(table), policy)
+        return None if table is None else Estimate(*ratio_interval(*table.T), len(table), policy)
 
     def exponent(
         self, points: Sequence[Point], xs: Sequence[float], policy: str, measure: str
@@ -98,49 +93,48 @@ class Evidence:
         return _exponent(table, np.arange(1.0, table.shape[1] + 1), policy)
 
     def means(self, points: Iterable[Point], policies: Sequence[str], measure: str) -> list[Estimate]:
-        """The mean of a measure for every policy at every point that has it."""
-        found = []
-        for point in points:
-            for name in policies:
-                table = self.table([(point, name)], measure)
-                if table is not None:
-                    mean, means = float(table.mean()), _resampled_means(table)[:, 0]
-                    found.append(_estimate(mean, means, len(table), f"{name} at {point.name}"))
-        return found
+        """The mean of a measure for every policy at every point; none at all if one of them was not run."""
+        return _complete(self._mean(point, name, measure) for point in points for name in policies)
+
+    def _mean(self, point: Point, policy: str, measure: str) -> Estimate | None:
+        table = self.table([(point, policy)], measure)
+        where = f"{policy} at {point.name}"
+        return None if table is None else Estimate(*mean_interval(table[:, 0]), len(table), where)
 
     def any_violation(self, points: Iterable[Point], policy: str, measure: str) -> Estimate | None:
-        """The share of trials with a violation, over all points, and where they were."""
+        """The share of trials with a violation over all points, where they were, and how large; None if one
+        of the points was not run."""
         hits, trials, places = 0, 0, []
         for point in points:
             table = self.table([(point, policy)], measure)
-            if table is not None:
-                bad = int((table > 0).sum())
-                hits, trials = hits + bad, trials + len(table)
-                if bad:
-                    places.append(f"{bad}/{len(table)} at {point.name} (mean {table.mean():.3g})")
+            if table is None:
+                return None
+            bad = int((table > 0).sum())
+            hits, trials = hits + bad, trials + len(table)
+            if bad:
+                worst = self.table([(point, policy)], "shortfall")
+                size = 0.0 if worst is None else 100.0 * float(np.nanmax(worst))
+                size_of = f"up to {size:.3g} % of the floor" if measure == "violations" else "size not kept"
+                places.append(f"{bad}/{len(table)} at {point.name} (mean {table.mean():.3g}, {size_of})")
         if trials == 0:
             return None
         shown = "; ".join(places[:4]) + (f"; and {len(places) - 4} more" if len(places) > 4 else "")
         return Estimate(*share_interval(hits, trials), trials, shown)
 
 
-def _resampled_means(table: Float) -> Float:
-    """(RESAMPLES, columns)."""
-    return np.stack([column[resamples(len(table))].mean(axis=1) for column in table.T], axis=1)
-
-
-def _divide(pair: Float) -> Float:
-    ratio: Float = pair[0] / pair[1]
-    return ratio
+def _complete(found: Iterable[Estimate | None]) -> list[Estimate]:
+    every = list(found)
+    return [] if None in every else [estimate for estimate in every if estimate is not None]
 
 
 def _exponent(table: Float, xs: Float, where: str) -> Estimate:
+    """The slope of log mean against log x; its standard error by each trial's influence on it."""
     centred = np.log(xs) - np.log(xs).mean()
     weights = centred / np.sum(centred**2)
-    value = float(np.log(table.mean(axis=0)) @ weights)
-    return _estimate(value, np.log(_resampled_means(table)) @ weights, len(table), where)
-
-
-def _estimate(value: float | Float, statistics: Float, trials: int, where: str) -> Estimate:
-    low, high = quantiles(statistics) if trials > 1 else (float("nan"), float("nan"))
-    return Estimate(float(value), low, high, trials, where)
+    means = table.mean(axis=0)
+    value = float(np.log(means) @ weights)
+    influence = (table / means - 1.0) @ weights
+    reach = (
+        student(len(table)) * float(influence.std(ddof=1)) / np.sqrt(len(table)) if len(table) > 1 else np.nan
+    )
+    return Estimate(value, value - reach, value + reach, len(table), where)

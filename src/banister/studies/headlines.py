@@ -9,10 +9,11 @@ from banister.report.intervals import share_interval
 from banister.report.numbers import number
 from banister.report.page import Headline
 from banister.report.summary import per_trial
+from banister.simulation.point import MOVIELENS
 from banister.studies.claims import Judged
 from banister.studies.competitors import COMPETITORS
 from banister.studies.panels import DEFAULT
-from banister.studies.verdicts import DEPENDS, FAILS, HOLDS
+from banister.studies.verdicts import DEPENDS, FAILS, HOLDS, MISSING, UNDECIDED
 
 if TYPE_CHECKING:
     import polars as pl
@@ -22,7 +23,13 @@ def headlines(rows: pl.DataFrame, judged: list[Judged]) -> list[Headline]:
     """For a reproduction."""
     paper = Counter(each.verdict for each in judged if not each.claim.ours)
     total = sum(paper.values())
-    rest = f"{paper[DEPENDS]} depend on a reading, {paper[FAILS]} do not"
+    counts = (
+        (DEPENDS, "depend on a reading"),
+        (FAILS, "do not"),
+        (UNDECIDED, "undecided"),
+        (MISSING, "not run"),
+    )
+    rest = ", ".join(f"{paper[name]} {words}" for name, words in counts if paper[name] or name == FAILS)
     counted = f"of the paper’s {total} claims hold; {rest}"
     return [Headline(str(paper[HOLDS]), counted), *_violations(rows), *_regrets(rows)]
 
@@ -36,7 +43,7 @@ def _violations(rows: pl.DataFrame) -> list[Headline]:
     import polars as pl
 
     cards = []
-    for policy in ("certified", "paper"):
+    for policy in ("certified", "converged", "paper"):
         trials = per_trial(rows).filter(pl.col("policy") == policy)
         if trials.is_empty():
             continue
@@ -57,7 +64,7 @@ def _regrets(rows: pl.DataFrame) -> list[Headline]:
     means = dict(here.group_by("policy").agg(pl.col("regret").mean()).iter_rows())
     return [
         Headline(number(means[name]), f"regret at the default setting: {COMPETITORS[name].label}")
-        for name in ("certified", "paper", "thompson")
+        for name in ("certified", "converged", "paper", "thompson")
         if name in means
     ]
 
@@ -83,6 +90,6 @@ def remarks(rows: pl.DataFrame, record: dict[str, Any]) -> list[str]:
                 f"{COMPETITORS[policy].label}: {count} warnings in {n} trials, mostly fits that did not "
                 "reach their stopping rule."
             )
-    if not any(name.startswith("movielens") for name in record["trials"]):
+    if not any(name.startswith(MOVIELENS) for name in record["trials"]):
         notes.append("MovieLens was not at hand; `banister data movielens-100k` fetches it, then run again.")
     return notes

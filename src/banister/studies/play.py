@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from banister.contract import Policy
+from banister.simulation.point import SYNTHETIC, Point
 from banister.simulation.store import Job
-from banister.simulation.trial import one_trial
+from banister.simulation.trial import one_trial, simulate
 from banister.studies import contraction
 from banister.studies.competitors import COMPETITORS
 
@@ -31,6 +32,8 @@ def play(job: Job) -> pl.DataFrame:
     began = perf_counter()
     if job.point.environment == contraction.ENVIRONMENT:
         return contraction.measure(job).with_columns(seconds=0.0, wall=perf_counter() - began)
+    _compile(job.policies)
+    began = perf_counter()
     env = job.point.build()
     heard = {name: Heard(COMPETITORS[name].build(job.point, env)) for name in job.policies}
     results = one_trial(
@@ -51,6 +54,28 @@ def play(job: Job) -> pl.DataFrame:
         wall=pl.lit(perf_counter() - began),
     )
     return rows.select("point", "trial", pl.exclude("point", "trial"))
+
+
+# A worker's first use of a policy compiles or loads kernels; a trial of this size gets that over with, so
+# that seconds are those of deciding and learning.
+_SMALL = Point.of(SYNTHETIC, dim=5, rank=1, tasks=4, actions=3, baseline_rank=2, epochs=2, rounds=30)
+_compiled: set[str] = set()
+
+
+def _compile(policies: tuple[str, ...]) -> None:
+    fresh = [name for name in policies if name not in _compiled]
+    env = _SMALL.build()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in fresh:
+            simulate(
+                env,
+                COMPETITORS[name].build(_SMALL, env),
+                epochs=_SMALL.epochs,
+                rounds=_SMALL.rounds,
+                alpha=0.2,
+            )
+    _compiled.update(fresh)
 
 
 def trial_seed(job: Job) -> np.random.SeedSequence:

@@ -39,7 +39,7 @@ def write_report(folder: Path, rows: pl.DataFrame, *, pictures: bool = True) -> 
     record = Store(folder).manifest()
     quick = record.get("kind") == "run"
     panels = list(PANELS_SHOWN) if quick else [PANELS[name] for name in record["panels"] if name in PANELS]
-    judged = [] if quick else judge(Evidence(rows))
+    judged = [] if quick else judge(Evidence(rows), tuple(record["panels"]))
     if judged:
         write_claims(folder, judged)
     if pictures:
@@ -101,7 +101,8 @@ def _claims_text(records: list[dict[str, Any]]) -> str:
         for i, check in enumerate(record["checks"]):
             claim = f"{record['words']} ({', '.join(record['panels'])})" if i == 0 else ""
             interval = f"{number(check['low'])} … {number(check['high'])}"
-            words = (check["verdict"], check["reading"], check["statistic"])
+            reading = check["reading"] + (f" (but {check['contradicts']})" if check["contradicts"] else "")
+            words = (check["verdict"], reading, check["statistic"])
             cells = (claim, *words, number(check["value"]), interval)
             lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"

@@ -13,7 +13,7 @@ from banister.studies.workload import SEED, Workload
 TRIALS = 5
 
 # The quick ones first: a first table is on the screen while the slower ones are still at it.
-_FAST = ("paper", "moments", "altgdmin-pooled", "baseline", "oracle")
+_FAST = ("paper", "converged", "moments", "altgdmin-pooled", "baseline", "oracle")
 
 _BARS = (
     ("regret", "Cumulative regret", ""),

@@ -10,9 +10,9 @@ HOLDS = "holds"
 FAILS = "does not hold"
 DEPENDS = "depends"
 UNDECIDED = "undecided"
-MISSING = "no data"
+MISSING = "not run"
 
-ENOUGH = 5  # trials below which a bootstrap interval is too narrow to be believed
+ENOUGH = 20  # trials that a verdict needs: below that, intervals lean too much on the shape of a distribution
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +26,8 @@ class Check:
         estimate: the number and its interval; None without data.
         rule: when it holds.
         aside: about another policy than the claim's; shown, but no part of its verdict.
+        contradicts: what the paper says to the contrary of this reading; such a reading is shown, but it is
+            no part of the verdict either. Empty for a reading that the paper leaves open.
     """
 
     reading: str
@@ -34,6 +36,12 @@ class Check:
     verdict: str
     estimate: Estimate | None = None
     aside: bool = False
+    contradicts: str = ""
+
+    @property
+    def decides(self) -> bool:
+        """Whether it is part of the verdict."""
+        return not self.aside and not self.contradicts
 
 
 def above(reading: str, statistic: str, found: list[Estimate], limit: float) -> Check:
@@ -68,17 +76,29 @@ def within(reading: str, statistic: str, found: list[Estimate], low: float, high
 
 
 def never(reading: str, statistic: str, found: Estimate | None) -> Check:
-    """Holds if it happened in no trial; the interval says how rare that makes it."""
-    verdict = MISSING if found is None else (HOLDS if found.value == 0 else FAILS)
+    """Holds if it happened in none of enough trials; the interval says how rare that makes it."""
+    if found is None:
+        verdict = MISSING
+    elif found.value > 0:
+        verdict = FAILS
+    else:
+        verdict = HOLDS if found.trials >= ENOUGH else UNDECIDED
     return Check(reading=reading, statistic=statistic, rule="in no trial", verdict=verdict, estimate=found)
 
 
 def overall(checks: list[Check]) -> str:
-    """One verdict for all readings that have data; asides do not count."""
-    verdicts = {check.verdict for check in checks if not check.aside} - {MISSING}
-    if not verdicts:
+    """One verdict over the readings that decide: all of them must have been run."""
+    verdicts = {check.verdict for check in checks if check.decides}
+    if MISSING in verdicts or not verdicts:
         return MISSING
-    return verdicts.pop() if len(verdicts) == 1 else DEPENDS
+    if {HOLDS, FAILS} <= verdicts:
+        return DEPENDS
+    return UNDECIDED if UNDECIDED in verdicts else verdicts.pop()
+
+
+def contradicting(check: Check, text: str) -> Check:
+    """The check under a reading that the paper's own text excludes; `text` is what it says."""
+    return replace(check, contradicts=text)
 
 
 def aside(check: Check) -> Check:

@@ -8,48 +8,45 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from banister.report.panel import Panel
-from banister.simulation.point import MOVIELENS, SYNTHETIC, Point
+from banister.simulation.point import MOVIELENS, Point
 from banister.simulation.store import Job
+from banister.studies.competitors import PAPERS
 from banister.studies.panels import (
     DEFAULT,
     FILM,
+    FILMED,
     ITERATIONS,
     LONG,
-    NOISES,
+    SWEPT,
     UNIT_TASKS,
     ZERO_FILLED,
-    sweep,
 )
 
 SEED = 20250
 
-# The rows that only the readings of claims need, with the share of the trials that each gets.
-_READINGS: tuple[tuple[Point, str, float], ...] = (
-    *((point, name, 0.3) for point in UNIT_TASKS for name in ("paper", "thompson")),
-    *((DEFAULT, name, 0.2) for name in ("trace-norm-pooled", "altgdmin-pooled")),
-    *((DEFAULT, name, 0.1) for name in ("trace-norm-online", "moments-online")),
-    *((FILM, "trace-norm-online", 0.05), (FILM, "moments-online", 0.2)),
-    *((ZERO_FILLED, name, 0.2) for name in ("certified", "paper", "trace-norm", "moments", "thompson")),
+# The rows that only the readings of claims need: those that decide, and those that are merely shown.
+_DECIDING: tuple[tuple[Point, str], ...] = tuple(
+    (point, "paper-short-step") for point in (*SWEPT, *FILMED, LONG)
+)
+_SHOWN: tuple[tuple[Point, str], ...] = (
+    *((point, name) for point in UNIT_TASKS for name in ("paper-short-step", "thompson")),
+    *((DEFAULT, name) for name in ("trace-norm-pooled", "altgdmin-pooled")),
+    *((place, name) for place in (DEFAULT, FILM) for name in ("trace-norm-online", "moments-online")),
+    *((ZERO_FILLED, name) for name in (*PAPERS, "paper-short-step")),
 )
 
-_NOISY = set(sweep(SYNTHETIC, "noise_std", NOISES)) - {DEFAULT}
-_EXTRAS = ("ucb", "pooled-ucb", "low-rank-ucb", "altgdmin-pooled", "baseline", "oracle")
+# The paper's own panels get all trials. What is beyond them, and the trace norm on MovieLens, where it takes
+# some fifty times as long as everyone else together, get this share: with 100 trials the 20 of a verdict.
+_LESS = 0.2
 
 
-def share(point: Point, policy: str) -> float:
-    """Which part of the trials a policy plays at a point: all of them in the paper's synthetic comparisons.
+def share(panel: str, point: Point, policy: str) -> float:
+    """Which part of the trials a policy plays at a point of a panel."""
+    costly = policy.startswith("trace-norm") and point.environment == MOVIELENS
+    return _LESS if costly or panel[0] not in "12" else 1.0
 
-    On MovieLens the trace norm takes some fifty times as long as everyone else together, the data are the
-    same in each trial, and the paper gives no number of trials there. On noisy points the rivals are a
-    backdrop. Our certified policy plays fewer where only α, the noise or the length of a trial changes.
-    """
-    if policy == "trace-norm" and (point.environment == MOVIELENS or point in _NOISY):
-        return 0.05 if point.environment == MOVIELENS else 0.1
-    if point == ITERATIONS or (point in _NOISY and policy in ("moments", "thompson")):
-        return 0.2
-    if policy == "certified" and point.environment == SYNTHETIC:
-        return 0.3 if point in _NOISY or point == LONG else 0.25 if point.alpha != DEFAULT.alpha else 1.0
-    return 0.1 if policy in _EXTRAS else 1.0
+
+_MOST = 12  # policies of a job
 
 
 @dataclass(frozen=True)
@@ -79,8 +76,13 @@ class Workload:
             Job(point=point, trial=trial, policies=players, seed=self.seed)
             for trial in range(most)
             for point, counts in by_point.items()
-            if (players := tuple(name for name, count in counts.items() if trial < count))
+            for players in _together(tuple(name for name, count in counts.items() if trial < count))
         ]
+
+
+def _together(players: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Players in jobs of at most a dozen: a job's file is named after them, and cores share jobs evenly."""
+    return [players[start : start + _MOST] for start in range(0, len(players), _MOST)]
 
 
 def workload_for(
@@ -90,29 +92,34 @@ def workload_for(
     policies: tuple[str, ...] = (),
     readings: bool = True,
     seed: int = SEED,
-    without: tuple[str, ...] = (),
+    ratings: bool = True,
 ) -> Workload:
     """The workload of some panels.
 
     Args:
         panels: what is to be drawn.
-        trials: of a policy that plays all of them; others play a `share`, at least one.
+        trials: of the paper's panels; what is beyond them gets a `share`, at least one.
         policies: who takes part; everyone by default.
         readings: add what the claims' other readings need.
         seed: of the study.
-        without: environments to leave out, when their data are missing.
+        ratings: False to leave out what needs the rating file.
     """
     counts: dict[tuple[Point, str], float] = {}
-    for panel in panels:
-        for point in panel.points:
-            for name in panel.policies:
-                counts[point, name] = share(point, name)
+    wanted = [
+        (point, name, share(panel.id, point, name))
+        for panel in panels
+        for point in panel.points
+        for name in panel.policies
+    ]
     if readings:
-        for point, name, part in _READINGS:
-            counts[point, name] = max(part, counts.get((point, name), 0.0))
+        wanted += [(point, name, 1.0) for point, name in _DECIDING]
+        wanted += [(point, name, _LESS) for point, name in _SHOWN]
+    for point, name, part in wanted:
+        counts[point, name] = max(part, counts.get((point, name), 0.0))
     kept = {
         (point, name): max(1, math.ceil(part * trials))
         for (point, name), part in counts.items()
-        if point.environment not in without and (not policies or name in policies or point == ITERATIONS)
+        if not (point.needs_ratings and not ratings)
+        and (not policies or name in policies or point == ITERATIONS)
     }
     return Workload(kept, seed)

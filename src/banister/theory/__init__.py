@@ -16,6 +16,7 @@ from banister.theory.complexity import (
     sharing_tasks,
     time_complexity,
 )
+from banister.theory.concentration import bernstein_tail, centred_noise
 from banister.theory.contraction import (
     contraction,
     first_epoch_distance,
@@ -36,7 +37,12 @@ from banister.theory.estimation import (
     leakage,
     mixture_variance,
 )
-from banister.theory.gradient import gradient_deviation, gradient_mean
+from banister.theory.gradient import (
+    gradient_deviation,
+    gradient_mean,
+    gradient_part_deviation,
+    gradient_probability_printed,
+)
 from banister.theory.initialisation import (
     estimated_truncation_multiplier,
     required_start,
@@ -55,6 +61,7 @@ from banister.theory.iterations import (
 from banister.theory.matrices import (
     condition_number,
     incoherence,
+    incoherence_printed,
     noise_to_signal,
     norm_bound,
     singular_values,
@@ -74,6 +81,7 @@ from banister.theory.regret import (
     regret_iterations,
     regret_iterations_printed,
 )
+from banister.theory.regret_printed import later_epochs_regret_printed, regret_bound_two_roots
 from banister.theory.safety import (
     gaussian_radius,
     largest_safe_rho,
@@ -89,7 +97,9 @@ __all__ = [
     "Setting",
     "System",
     "accuracy_asked",
+    "bernstein_tail",
     "bytes_per_iteration",
+    "centred_noise",
     "communication_complexity",
     "condition_number",
     "contraction",
@@ -109,11 +119,14 @@ __all__ = [
     "gaussian_radius",
     "gradient_deviation",
     "gradient_mean",
+    "gradient_part_deviation",
+    "gradient_probability_printed",
     "gram_inverse",
     "gram_inverse_exact",
     "greedy_regret",
     "greedy_regret_mean",
     "incoherence",
+    "incoherence_printed",
     "iterations_to_reach",
     "largest_safe_error",
     "largest_safe_rho",
@@ -122,6 +135,7 @@ __all__ = [
     "later_epoch_complexity",
     "later_epoch_distance",
     "later_epoch_samples",
+    "later_epochs_regret_printed",
     "later_step_size",
     "leakage",
     "least_margin",
@@ -130,6 +144,7 @@ __all__ = [
     "norm_bound",
     "proved_coefficient",
     "regret_bound",
+    "regret_bound_two_roots",
     "regret_iterations",
     "regret_iterations_printed",
     "required_start",

@@ -93,6 +93,95 @@ def gradient_deviation(
     return Bound(value, "Lemma l4 (3)", {"C": float(C), "c": c}, near, chance)
 
 
+def gradient_part_deviation(
+    *,
+    distance: Any,
+    rho: Any,
+    rows: Any,
+    mu: Any,
+    rank: Any,
+    dim: Any,
+    tasks: Any,
+    sigma_max: Any,
+    kappa: Any,
+    noise: Any,
+    epsilon_3: Any,
+    epsilon_4: Any = 0.01,
+    C: float = 1.0,
+    c: float = 1.0,
+) -> Bound:
+    """‖GradB_i − E[GradB_i]‖ ≤ (1 + 0.04/q)(1 + 2/q) ε_4 G_1 σ*_min² δ_ℓ, i = 1…4; Prop. p3, third part.
+
+    GradB_1 to GradB_4 are the gradient's parts in x_b x_b', x_b ζ', ζ x_b' and ζ ζ'. The arguments are those
+    of `gradient_deviation`, with `epsilon_3` the ε_3 of Lemma l2.
+    """
+    kappa, rows = at_least_one("kappa", kappa), count("rows", rows)
+    sigma_min = positive("sigma_max", sigma_max) / kappa
+    distance, epsilon = non_negative("distance", distance), positive("epsilon_4", epsilon_4)
+    failure = _net_failure(epsilon, rows, mu, rank, dim, tasks, kappa, C, c) + _task_failure(
+        epsilon_3, rows, rank, tasks, noise, c
+    )
+    value = _growth(rho) * epsilon * rows * sigma_min**2 * distance
+    near = {
+        "distance <= 0.02/(mu sqrt(r) kappa^2)": distance <= required_start(mu=mu, rank=rank, kappa=kappa)
+    }
+    return Bound(
+        value, "Proposition p3 (3)", {"C": float(C), "c": float(c)}, near, at_least_zero(1.0 - failure)
+    )
+
+
+def gradient_probability_printed(
+    *,
+    rows: Any,
+    mu: Any,
+    rank: Any,
+    dim: Any,
+    tasks: Any,
+    sigma_max: Any,
+    kappa: Any,
+    noise: Any,
+    epsilon_3: Any,
+    epsilon_4: Any,
+    epsilon_5: Any,
+    C: float = 1.0,
+    c: float = 1.0,
+) -> Any:
+    """The probability that Lemma l4's third part states, with its three accuracies free.
+
+    1 − 2 exp(C(d+r) − c ε_5² G_1 σ*_min²/(σ_η² κ²)) − 4 exp(C(d+r) − c ε_4² G_1 T/(μ² r κ⁴))
+      − 8 T exp(r − c G_1) − 2 T exp(r − c ε_3² G_1/σ_η²); 0 where that is negative.
+
+    `gradient_deviation` sets ε_5 = c ε_4 δ_ℓ, which the bound itself needs.
+    """
+    noise, kappa, rows = non_negative("noise", noise), at_least_one("kappa", kappa), count("rows", rows)
+    sigma_min = positive("sigma_max", sigma_max) / kappa
+    net = float(positive("C", C)) * (count("dim", dim) + count("rank", rank))
+    with np.errstate(divide="ignore"):
+        clear = positive("epsilon_5", epsilon_5) ** 2 * rows * sigma_min**2 / (noise**2 * kappa**2)
+    reward = 2.0 * _tail(net - float(positive("c", c)) * clear)
+    design = 4.0 * _net_failure(epsilon_4, rows, mu, rank, dim, tasks, kappa, C, c)
+    return at_least_zero(1.0 - reward - design - _task_failure(epsilon_3, rows, rank, tasks, noise, c))
+
+
+def _net_failure(
+    epsilon: Any, rows: Any, mu: Any, rank: Any, dim: Any, tasks: Any, kappa: Any, C: float, c: float
+) -> Any:
+    """exp(C(d+r) − c ε_4² G_1 T/(μ² r κ⁴))."""
+    rank = count("rank", rank)
+    net = float(positive("C", C)) * (count("dim", dim) + rank)
+    design = positive("epsilon_4", epsilon) ** 2 * rows * count("tasks", tasks)
+    design = design / (at_least_one("mu", mu) ** 2 * rank * kappa**4)
+    return _tail(net - float(positive("c", c)) * design)
+
+
+def _task_failure(epsilon: Any, rows: Any, rank: Any, tasks: Any, noise: Any, c: float) -> Any:
+    """8 T exp(r − c G_1) + 2 T exp(r − c ε_3² G_1/σ_η²)."""
+    rank, tasks, noise = count("rank", rank), count("tasks", tasks), non_negative("noise", noise)
+    with np.errstate(divide="ignore"):
+        clear = positive("epsilon_3", epsilon) ** 2 * rows / noise**2
+    return 8.0 * tasks * _tail(rank - c * rows) + 2.0 * tasks * _tail(rank - c * clear)
+
+
 def _growth(rho: Any) -> Any:
     """(1 + 0.04/q)(1 + 2/q), what Lemma l2 lets ‖W‖ and ‖Θ − Θ*‖ grow by."""
     with np.errstate(divide="ignore"):

@@ -56,6 +56,27 @@ def incoherence(theta: Any, *, rank: int) -> float:
     return float(max(1.0, norms.max() * np.sqrt(len(norms) / rank) / values[0]))
 
 
+def incoherence_printed(theta: Any) -> float:
+    """μ = u/l = max_t ‖w_t‖ / min_t ‖w_t‖, as the paper defines it; Assumption 4 and Appendix A.
+
+    ‖w_t‖ = ‖θ_t‖, since B* is orthonormal. Never below `incoherence`, and without bound where one task has a
+    small parameter, which no proof needs.
+
+    Examples:
+        >>> incoherence_printed([[3.0, 1.0], [4.0, 0.0]])
+        5.0
+
+    Raises:
+        SettingError: if a task's parameter is zero: Assumption 4 asks for l > 0.
+    """
+    norms = np.linalg.norm(as_matrix(theta, "theta"), axis=0)
+    if not norms.min() > 0:
+        raise SettingError(
+            f"task {int(norms.argmin())} has a parameter of zero; Assumption 4 asks for l > 0."
+        )
+    return float(norms.max() / norms.min())
+
+
 def noise_to_signal(*, noise: Any, tasks: Any, sigma_min: Any) -> Any:
     """NSR = T σ_η² / σ*_min²; Section II-B, "Notations".
 
