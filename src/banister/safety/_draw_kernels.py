@@ -57,7 +57,7 @@ def _largest(gain, mean_b, v_gain, cross, v_b, a, z, free):  # type: ignore[no-u
     for p in (t / A if A != 0.0 else -1.0, C / t if t != 0.0 else -1.0):
         inside = p * (1.0 - _INSIDE)
         if best < inside <= 1.0 and inside >= free:
-            if _margin(inside, gain, mean_b, v_gain, cross, v_b, a, z) >= -1e-12 * a * abs(mean_b):
+            if _margin(inside, gain, mean_b, v_gain, cross, v_b, a, z) >= 0.0:
                 best = inside
     return best
 
@@ -83,3 +83,33 @@ def cap_known(low, r_b, alpha, free):  # type: ignore[no-untyped-def]
     if loss <= 0.0:
         return 1.0
     return min(max(alpha * abs(r_b) / loss, free), 1.0)
+
+
+@compiled
+def ask_many(  # type: ignore[no-untyped-def]
+    task, actions, baseline, committee, mean, cov, alpha, z, free, share, others, wish, cap
+):
+    """Committee and decision cap of many requests.
+
+    Args:
+        task: (m,); actions: (m, K, d); baseline: (m,) indices.
+        committee: (T, S, d); mean: (T, d); cov: (T, d, d).
+        alpha, z: as in `draw.decision_cap`; z = inf gives the free share.
+        free: (m,) free shares.
+        share, others: (m, K) results; wish, cap: (m,) results.
+    """
+    m, n_actions, d = actions.shape
+    delta, v_delta, v_b = np.empty(d), np.empty(d), np.empty(d)
+    for i in range(m):
+        x, t, b = actions[i], task[i], baseline[i]
+        wish[i] = shares(np.dot(committee[t], x.T), b, share[i], others[i])
+        cap[i] = free[i]
+        if np.isinf(z):
+            continue
+        delta[:] = np.dot(others[i], x) - x[b]
+        v_delta[:] = np.dot(cov[t], delta)
+        v_b[:] = np.dot(cov[t], x[b])
+        cap[i] = cap_unknown(
+            np.dot(delta, mean[t]), np.dot(x[b], mean[t]), np.dot(delta, v_delta), np.dot(delta, v_b),
+            np.dot(x[b], v_b), alpha, z, free[i],
+        )  # fmt: skip

@@ -55,23 +55,15 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from banister.data import Float
+from banister.contract import Bool
+from banister.data import Float, Int
 from banister.errors import InputError, SettingError, ShapeError
-from banister.safety import _betting_kernels as _k
+from banister.safety import _budget_kernels as _b
+from banister.safety._betting_kernels import log_mean, lower_bound
+from banister.safety._budget_kernels import LOG_WEIGHTS, RATES
 
-RATES = 14  # the smallest is 2^-13 of the largest, enough for 10^7 times the decisions of the first savings
-_TOP = 4.0  # largest rate over |k|/σ²
-_PEAK, _WIDTH, _TAIL = 3.0, 2.0, 0.02  # weights exp(−½((j−3)/2)²) + 0.02: flat near the useful rates
-_TRUST = 20.0  # a task's running mean counts the fleet's as this many of its own rewards
-_SEEN = 10.0  # rewards that stand out (Kish's effective number of squared deviations) before rates are set
-
-# Columns of `sums`: all rewards (number, Σ(y−k)², Σ(y−k)⁴); those of the baseline (number, Σy); what counted
-# as evidence (number, ΣW, Σ(W−c)²); the baseline's among these (number, Σk); pending (number, Σp).
-_COLUMNS = 12
-(_N, _SPREAD, _SPREAD2, _PLAYS, _EARNED, _COUNTED, _SAVED, _SQUARES, _HEARD, _CENTRED, _EXPOSED, _EXPOSURE) = (
-    range(_COLUMNS)
-)
-
+PUSH = 1.0  # see `Budget.cap_grow`
+_LOG_TERM = 6.0  # ℓ: log(1/δ) and the price of the mixture, about
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetSettings:
@@ -117,6 +109,12 @@ class Budget:
         tasks: their number T; rows 0 … T−1 are tasks and row T is the fleet.
         settings: what does not change.
 
+    Attributes:
+        rates: (J,) the bets' rates, 0 until they are set.
+        wealth, recent, harm, upper: (T + 1, J) logarithms; see the module.
+        sums: (T + 1, 12) what else is counted; see `_budget_kernels`.
+        alarms: (T + 1,) how often recent harm was found.
+
     Examples:
         >>> budget = Budget(1, BudgetSettings(alpha=0.1, low=0.0, high=1.0))
         >>> rng = np.random.default_rng(0)
@@ -134,8 +132,9 @@ class Budget:
         self.recent: Float = np.zeros((rows, RATES))
         self.harm: Float = np.zeros((rows, RATES))
         self.upper: Float = np.zeros((rows, RATES))
-        self.sums: Float = np.zeros((rows, _COLUMNS))
+        self.sums: Float = np.zeros((rows, _b.COLUMNS))
         self.alarms: Float = np.zeros(rows)
+        self._odds = -np.log(settings.delta)
 
     @property
     def fleet(self) -> int:
@@ -149,11 +148,7 @@ class Budget:
 
     def centre(self, row: int) -> float:
         """k: the running mean of the baseline's rewards, a task's drawn towards the fleet's."""
-        return float(_centre(self.sums, row, self.settings.low))
-
-    def expose(self, task: int, pi_b: float, free: float) -> None:
-        """Note a draw whose reward is still to come; `free` is its free share."""
-        _expose(self.sums, task, 1.0 - pi_b, free, 1.0)
+        return float(_b.centre(self.sums, row, self.settings.low))
 
     def update(
         self,
@@ -175,75 +170,64 @@ class Budget:
             control: a prediction of the baseline's reward made before the draw; NaN: the running mean.
             free: the draw's free share; None: α.
         """
-        s = self.settings
-        if not s.low <= y <= s.high:
-            raise InputError(
-                f"Reward {y!r} of task row {task} is outside the range ({s.low}, {s.high}); the promise needs a "
-                "range that holds every reward. Give a wider one, or cut rewards at its ends."
-            )
-        if not 0.0 < pi_b <= 1.0:
-            raise InputError(f"pi_b={pi_b!r}: the baseline must have had a probability in (0, 1].")
-        if not 0 <= task < self.fleet:
-            raise InputError(f"Task row {task} does not exist; there are {self.fleet} tasks.")
-        keep = 1.0 if s.window is None else 1.0 - 1.0 / s.window
-        share = s.alpha if free is None else free
-        _update(
-            self.rates, _LOG_WEIGHTS, self.wealth, self.recent, self.harm, self.upper, self.sums, self.alarms,
-            task, played_baseline, y, pi_b, control, share, s.alpha, s.low, s.high, keep,
-            -np.log(s.alarm) if s.alarm > 0 else np.inf,
-        )  # fmt: skip
-        if not self.ready:
-            self._set_rates()
+        share = self.settings.alpha if free is None else free
+        self.update_many(
+            np.array([task]),
+            np.array([played_baseline]),
+            np.array([y], dtype=np.float64),
+            np.array([pi_b], dtype=np.float64),
+            np.array([control], dtype=np.float64),
+            np.array([share], dtype=np.float64),
+        )
 
-    def settle(self, task: int, pi_b: float, free: float) -> None:
-        """A draw that was noted by `expose` is pending no longer."""
-        _expose(self.sums, task, 1.0 - pi_b, free, -1.0)
+    def update_many(
+        self, task: Int, played_baseline: Bool, y: Float, pi_b: Float, control: Float, free: Float
+    ) -> None:
+        """`update` for rewards (m,) in the order of their decisions."""
+        s = self.settings
+        self._check(task, y, pi_b)
+        keep = 1.0 if s.window is None else 1.0 - 1.0 / s.window
+        alarm = -np.log(s.alarm) if s.alarm > 0.0 else np.inf
+        _b.update(
+            self.rates, LOG_WEIGHTS, self.wealth, self.recent, self.harm, self.upper, self.sums, self.alarms,
+            task, played_baseline, y, pi_b, control, free, s.alpha, s.low, s.high, keep, alarm,
+        )  # fmt: skip
 
     def expire(self, task: int, played_baseline: bool, pi_b: float, *, free: float | None = None) -> None:
         """The reward will never come: the worst for what left the baseline, the usual for the baseline."""
         y = float(np.clip(self.centre(task), self.settings.low, self.settings.high))
         self.update(task, played_baseline, y if played_baseline else self.settings.low, pi_b, free=free)
 
+    def expose(self, task: int, pi_b: float, free: float) -> None:
+        """Note a draw whose reward is still to come; `free` is its free share."""
+        _b.expose(self.sums, task, 1.0 - pi_b, free, 1.0)
+
+    def settle(self, task: int, pi_b: float, free: float) -> None:
+        """A draw that was noted by `expose` or `allot` waits no longer: its reward came, or never will."""
+        _b.expose(self.sums, task, 1.0 - pi_b, free, -1.0)
+
     def bound(self, row: int) -> float:
         """B: the savings of a row are at least this, at all times, with probability 1 − δ."""
-        if not self.ready:
-            return 0.0
-        odds = -np.log(self.settings.delta)
-        return float(_k.lower_bound(self.wealth[row], self.rates, _LOG_WEIGHTS, odds))
+        return self._low(self.wealth[row]) if self.ready else 0.0
 
     def usable(self, row: int) -> float:
         """What may be spent: the bound, or what recent decisions show where that is less; never below 0."""
-        if not self.ready:
-            return 0.0
-        odds = -np.log(self.settings.delta)
-        recent = _k.lower_bound(self.recent[row], self.rates, _LOG_WEIGHTS, odds)
-        return max(0.0, min(self.bound(row), float(recent)))
+        return max(0.0, min(self.bound(row), self._low(self.recent[row]))) if self.ready else 0.0
 
     def most(self, row: int) -> float:
         """u: what the baseline is worth at most where a reward is still to come."""
-        s = self.settings
-        plays = self.sums[row, _HEARD]
+        s, plays = self.settings, self.sums[row, _b.HEARD]
         if s.pending == "range" or plays == 0:
             return s.high
-        odds = -np.log(s.delta)
-        fall = _k.lower_bound(self.upper[row], self.rates, _LOG_WEIGHTS, odds)
-        return float(min(s.high, (self.sums[row, _CENTRED] - fall) / plays))
-
-    def pending(self, row: int) -> float:
-        """What the draws that wait for their rewards may cost the row at most."""
-        u, s = self.most(row), self.settings
-        cost = self.sums[row, _EXPOSURE] * (u - s.low) - self.sums[row, _EXPOSED] * s.alpha * abs(u)
-        return float(max(cost, 0.0))
+        return float(min(s.high, (self.sums[row, _b.CENTRED] - self._low(self.upper[row])) / plays))
 
     def cap_budget(self, row: int) -> float:
         """The largest probability off the baseline that the row's budget pays for; 0 if none."""
-        u, s = self.most(row), self.settings
-        left = self.usable(row) - self.pending(row)
-        if left <= 0.0:
-            return 0.0
-        return float(min(1.0, (left + s.alpha * abs(u)) / max(u - s.low, 1e-300)))
+        s, x, u = self.settings, self.sums[row], self.most(row)
+        left = self.usable(row) - _b.cost(x[_b.EXPOSED], x[_b.EXPOSURE], u, s.alpha, s.low)
+        return float(_b.affordable(left, u, s.alpha, s.low))
 
-    def cap_grow(self, row: int, holdout: float, push: float = 1.0) -> float:
+    def cap_grow(self, row: int, holdout: float, push: float = PUSH) -> float:
         """The largest probability at which the bound is expected to keep growing, at most 1 − holdout.
 
         The bound is near `S − √(2 ℓ Q)`, Q the sum of squares `(W−c)²`. A draw with probability p adds the
@@ -252,13 +236,32 @@ class Budget:
         shrink while rewards rise; this holds p back until Q can bear it. It is a matter of speed, not of
         safety.
         """
-        x = self.sums[row]
-        if x[_COUNTED] == 0:
+        x, fleet = self.sums[row], self.sums[self.fleet]
+        if x[_b.COUNTED] == 0:
             return 0.0
-        drift = max(x[_SAVED] / x[_COUNTED], 0.5 * self.settings.alpha * abs(self.centre(row)))
-        noise = max(self.sums[self.fleet, _SPREAD] / max(self.sums[self.fleet, _N], 1.0), 1e-300)
-        limit = push * drift * np.sqrt(2.0 * x[_SQUARES] / _LOG_TERM) / noise
-        return float(_largest_share(limit, self.settings.alpha, 1.0 - holdout))
+        drift = max(x[_b.SAVED] / x[_b.COUNTED], 0.5 * self.settings.alpha * abs(self.centre(row)))
+        noise = max(fleet[_b.SPREAD] / fleet[_b.N], 1e-300)
+        limit = push * drift * np.sqrt(2.0 * x[_b.SQUARES] / _LOG_TERM) / noise
+        return float(_b.largest_share(limit, self.settings.alpha, 1.0 - holdout))
+
+    def allot(self, task: Int, wish: Float, cap: Float, free: Float, *, fleet: bool) -> Float:
+        """p (m,) of requests in turn, what one spends the next cannot; all are noted as by `expose`.
+
+        Args:
+            task: (m,) rows.
+            wish: (m,) the most that is wished for.
+            cap: (m,) the smallest of the other caps.
+            free: (m,) free shares.
+            fleet: whether the fleet pays instead of the task.
+        """
+        s = self.settings
+        row = np.full(len(task), self.fleet) if fleet else task
+        usable, u = np.zeros(len(self.sums)), np.full(len(self.sums), s.high)
+        for r in np.unique(row):
+            usable[r], u[r] = self.usable(r), self.most(r)
+        p = np.empty(len(task))
+        _b.allot(self.sums, row, task, wish, cap, free, usable, u, s.alpha, s.low, p)
+        return p
 
     def reset(self, row: int) -> None:
         """Spend nothing that was saved before now (the world has changed)."""
@@ -266,8 +269,8 @@ class Budget:
         self.harm[row] = 0.0
 
     def harmed(self, row: int) -> float:
-        """log evidence that recent draws of the row fell below their floors."""
-        return float(_k.log_mean(self.harm[row], _LOG_WEIGHTS))
+        """Logarithm of the evidence that recent draws of the row fell below their floors."""
+        return float(log_mean(self.harm[row], LOG_WEIGHTS))
 
     def state(self) -> dict[str, Float]:
         """Everything that changes, as arrays."""
@@ -280,102 +283,37 @@ class Budget:
         for name in _STATE:
             value = np.array(state[name], dtype=np.float64)
             if value.shape != getattr(budget, name).shape:
-                raise ShapeError(f"{name} of a saved budget has the shape {value.shape}; it belongs elsewhere.")
+                raise ShapeError(
+                    f"{name} of a saved budget has the shape {value.shape}, not {getattr(budget, name).shape}; "
+                    "its arrays come from different budgets."
+                )
             setattr(budget, name, value)
         return budget
 
     def grow_to(self, tasks: int) -> None:
-        """Make room for new tasks before the fleet's row."""
-        extra = tasks - self.fleet
+        """Make room for new tasks, before the fleet's row."""
         for name in _STATE[1:]:
             old = getattr(self, name)
-            setattr(self, name, np.concatenate([old[:-1], np.zeros((extra, *old.shape[1:])), old[-1:]]))
+            new = np.zeros((tasks - self.fleet, *old.shape[1:]))
+            setattr(self, f"_{name}", np.concatenate([old[:-1], new, old[-1:]]))
+        for name in _STATE[1:]:
+            setattr(self, name, self.__dict__.pop(f"_{name}"))
 
-    def _set_rates(self) -> None:
-        x = self.sums[self.fleet]
-        if x[_SPREAD2] <= 0.0 or x[_SPREAD] ** 2 / x[_SPREAD2] < _SEEN:
-            return
-        variance = x[_SPREAD] / x[_N]
-        top = max(_TOP * abs(self.centre(self.fleet)) / variance, 0.5 / np.sqrt(variance))
-        self.rates[:] = top * 0.5 ** np.arange(RATES)
+    def _low(self, log_wealth: Float) -> float:
+        return float(lower_bound(log_wealth, self.rates, LOG_WEIGHTS, self._odds))
+
+    def _check(self, task: Int, y: Float, pi_b: Float) -> None:
+        s = self.settings
+        bad = np.flatnonzero(~((y >= s.low) & (y <= s.high)))
+        if len(bad):
+            raise InputError(
+                f"Reward {y[bad[0]]} at place {bad[0]} is outside the range ({s.low}, {s.high}), which must hold "
+                "every reward for the promise to mean anything; give a wider range, or cut rewards at its ends."
+            )
+        if not np.all((pi_b > 0.0) & (pi_b <= 1.0)):
+            raise InputError("The baseline's probability must lie in (0, 1] in every draw whose reward counts.")
+        if not np.all((task >= 0) & (task < self.fleet)):
+            raise InputError(f"Task rows go from 0 to {self.fleet - 1}; {task.tolist()[:5]} do not all.")
 
 
 _STATE = ("rates", "wealth", "recent", "harm", "upper", "sums", "alarms")
-_LOG_TERM = 6.0  # log(1/δ) and the price of the mixture, about
-
-
-def log_weights(n: int) -> Float:
-    """Logarithms of the weights of n rates."""
-    w = np.exp(-0.5 * ((np.arange(n) - _PEAK) / _WIDTH) ** 2) + _TAIL
-    weights: Float = np.log(w / w.sum())
-    return weights
-
-
-_LOG_WEIGHTS = log_weights(RATES)
-
-
-@_k.compiled
-def _centre(sums, row, low):  # type: ignore[no-untyped-def]
-    last = sums.shape[0] - 1
-    fleet = low if sums[last, _PLAYS] == 0.0 else sums[last, _EARNED] / sums[last, _PLAYS]
-    if row == last:
-        return fleet
-    return (sums[row, _EARNED] + _TRUST * fleet) / (sums[row, _PLAYS] + _TRUST)
-
-
-@_k.compiled
-def _expose(sums, task, p, free, sign):  # type: ignore[no-untyped-def]
-    if p <= free:
-        return
-    for row in (task, sums.shape[0] - 1):
-        sums[row, _EXPOSED] += sign
-        sums[row, _EXPOSURE] += sign * p
-
-
-@_k.compiled
-def _update(  # type: ignore[no-untyped-def]
-    rates, weights, wealth, recent, harm, upper, sums, alarms, task, played_baseline, y, pi_b, control, free,
-    alpha, low, high, keep, alarm,
-):  # fmt: skip
-    """One reward for the task's row and for the fleet's; both use the task's k."""
-    k = control if control == control else _centre(sums, task, low)
-    k = min(max(k, low), high)
-    factor = 1.0 - alpha if k >= 0.0 else 1.0 + alpha
-    w = _k.saving(y, played_baseline, pi_b, k, factor)
-    least, most = _k.range_of_saving(pi_b, k, factor, low, high)
-    centre = alpha * abs(k)
-    p = 1.0 - pi_b
-    certain = 0.0 if p <= free else min(alpha * abs(high) - p * (high - low), 0.0)
-    for row in (task, sums.shape[0] - 1):
-        if rates[0] > 0.0:
-            _k.bet(wealth[row], rates, w, centre, least, certain, 1.0)
-            _k.bet(recent[row], rates, w, centre, least, certain, keep)
-            _k.suspect(harm[row], rates, w, most)
-            if played_baseline:
-                _k.bet(upper[row], rates, k - y, 0.0, k - high, k - high, 1.0)
-                sums[row, _HEARD] += 1.0
-                sums[row, _CENTRED] += k
-            if _k.log_mean(harm[row], weights) > alarm:
-                alarms[row] += 1.0
-                harm[row, :] = 0.0
-                recent[row, :] = 0.0
-            sums[row, _COUNTED] += 1.0
-            sums[row, _SAVED] += w
-            sums[row, _SQUARES] += (w - centre) ** 2
-        e2 = (y - k) ** 2
-        sums[row, _N] += 1.0
-        sums[row, _SPREAD] += e2
-        sums[row, _SPREAD2] += e2 * e2
-        if played_baseline:
-            sums[row, _PLAYS] += 1.0
-            sums[row, _EARNED] += y
-
-
-@_k.compiled
-def _largest_share(limit, alpha, most):  # type: ignore[no-untyped-def]
-    """The largest p in [α, most] with `p + (p−α)²/(1−p) ≤ limit`, α if none.
-
-    Times 1 − p it is linear: `p(1−2α) + α² ≤ limit (1−p)`.
-    """
-    p = (limit - alpha * alpha) / (limit + 1.0 - 2.0 * alpha)
-    return min(max(p, alpha), most)
