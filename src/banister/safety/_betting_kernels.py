@@ -81,6 +81,13 @@ def lower_bound(log_wealth, rates, log_weights, log_odds):  # type: ignore[no-un
 
 
 @compiled
+def lower_bounds(log_wealth, rates, log_weights, log_odds, out):  # type: ignore[no-untyped-def]
+    """`lower_bound` of every row of log_wealth (rows, J)."""
+    for row in range(log_wealth.shape[0]):
+        out[row] = lower_bound(log_wealth[row], rates, log_weights, log_odds)
+
+
+@compiled
 def suspect(harm, rates, x, most):  # type: ignore[no-untyped-def]
     """Carry on the search for a recent fall: `H_j = max(H_j, 0) + log(1 − λ x)` for each rate."""
     largest = MOST / max(most, 1e-300)

@@ -29,7 +29,7 @@ import numpy as np
 from banister.contract import Bool
 from banister.data import Float, Int
 from banister.errors import InputError, SettingError, ShapeError
-from banister.safety._betting_kernels import bet, compiled, lower_bound
+from banister.safety._betting_kernels import bet, compiled, lower_bound, lower_bounds
 
 _RATES = 22  # from 8/range to 4e-6/range: 10^10 rows with a spread of the whole range
 _TOP = 8.0
@@ -131,6 +131,15 @@ class Uplift:
         low = lower_bound(self.below[row], self.rates, _LOG_WEIGHTS, odds) / n
         high = -lower_bound(self.above[row], self.rates, _LOG_WEIGHTS, odds) / n
         return Interval(float(total / n), float(low), float(high), float(n))
+
+    def intervals(self) -> tuple[Float, Float]:
+        """Lower and upper ends of `interval` for every row that has a reward."""
+        n = np.maximum(self.sums[:, _ROWS], 1.0)
+        odds = np.log(2.0 / (1.0 - self.confidence))
+        ends = np.empty((2, len(n)))
+        lower_bounds(self.below, self.rates, _LOG_WEIGHTS, odds, ends[0])
+        lower_bounds(self.above, self.rates, _LOG_WEIGHTS, odds, ends[1])
+        return ends[0] / n, -ends[1] / n
 
     def state(self) -> dict[str, Float]:
         """Everything that changes, as arrays."""
