@@ -17,11 +17,9 @@ _TRUST = 20.0  # a task's running mean counts the fleet's as this many of its ow
 _SEEN = 10.0  # rewards that stand out (Kish's effective number of squared deviations) before rates are set
 
 # Columns of `sums`: all rewards (number, Σ(y−k)², Σ(y−k)⁴); those of the baseline (number, Σy); what counted
-# as evidence (number, Σ(W−c), Σ(W−c)², Σp); the baseline's among these (number, Σk); pending (number, Σp).
-COLUMNS = 13
-(N, SPREAD, SPREAD2, PLAYS, EARNED, COUNTED, GAINED, SQUARES, LEFT, HEARD, CENTRED, EXPOSED, EXPOSURE) = range(
-    COLUMNS
-)
+# as evidence (number, ΣW, Σ(W−c)²); the baseline's among these (number, Σk); pending (number, Σp).
+COLUMNS = 12
+N, SPREAD, SPREAD2, PLAYS, EARNED, COUNTED, SAVED, SQUARES, HEARD, CENTRED, EXPOSED, EXPOSURE = range(COLUMNS)
 
 
 def log_weights(n: int) -> Float:
@@ -109,9 +107,8 @@ def _count(  # type: ignore[no-untyped-def]
         sums[HEARD] += 1.0
         sums[CENTRED] += k
     sums[COUNTED] += 1.0
-    sums[GAINED] += w - mid
+    sums[SAVED] += w
     sums[SQUARES] += (w - mid) ** 2
-    sums[LEFT] += p
 
 
 @compiled
@@ -126,31 +123,12 @@ def _describe(sums, played_baseline, y, k):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def gain(sums, row):  # type: ignore[no-untyped-def]
-    """What a row gains per decision off the baseline; a task's is drawn towards the fleet's."""
-    last = sums.shape[0] - 1
-    fleet = sums[last, GAINED] / max(sums[last, LEFT], 1e-300)
-    if row == last:
-        return fleet
-    return (sums[row, GAINED] + _TRUST * fleet) / (sums[row, LEFT] + _TRUST)
+def largest_share(limit, alpha, most):  # type: ignore[no-untyped-def]
+    """The largest p in [α, most] with `p + (p−α)²/(1−p) ≤ limit`, α if none.
 
-
-@compiled
-def largest_share(limit, alpha, own, gained, most):  # type: ignore[no-untyped-def]
-    """The largest p in [α, most] with `v(p) ≤ limit · drift(p)`, α if none.
-
-    `v(p) = p + (p−α)²/(1−p)` and `drift(p) = own + p·gained`, of which a loss counts as half of `own`. Times
-    1 − p it is `p(1−2α) + α² ≤ limit (1−p)(own + p·gained)`: a quadratic.
+    Times 1 − p it is linear: `p(1−2α) + α² ≤ limit (1−p)`.
     """
-    if gained < 0.0:
-        own, gained = max(own + alpha * gained, 0.5 * own), 0.0
-    A = limit * gained
-    B = 1.0 - 2.0 * alpha + limit * (own - gained)
-    C = alpha * alpha - limit * own
-    inside = B * B - 4.0 * A * C
-    if inside < 0.0:
-        return min(alpha, most)
-    p = -2.0 * C / (B + np.sqrt(inside)) if B >= 0.0 else (np.sqrt(inside) - B) / (2.0 * A)
+    p = (limit - alpha * alpha) / (limit + 1.0 - 2.0 * alpha)
     return min(max(p, alpha), most)
 
 

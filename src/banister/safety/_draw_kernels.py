@@ -48,12 +48,11 @@ def _largest(gain, mean_b, v_gain, cross, v_b, a, z, free):  # type: ignore[no-u
     A = gain * gain - z * z * v_gain
     B = a * (gain * mean_b - z * z * cross)
     C = a * a * (mean_b * mean_b - z * z * v_b)
-    root = B * B - A * C
+    # Rounding can push a double root below 0; what has no root fails the test of its margin below.
+    root = np.sqrt(max(B * B - A * C, 0.0))
     best = -1.0
-    if root < 0.0:
-        return best
     # Of the two forms of a root the one without cancellation: t = −B ∓ √, roots t/A and C/t.
-    t = -B - np.sqrt(root) if B >= 0.0 else -B + np.sqrt(root)
+    t = -B - root if B >= 0.0 else -B + root
     for p in (t / A if A != 0.0 else -1.0, C / t if t != 0.0 else -1.0):
         inside = p * (1.0 - _INSIDE)
         if best < inside <= 1.0 and inside >= free:

@@ -112,7 +112,7 @@ class Budget:
     Attributes:
         rates: (J,) the bets' rates, 0 until they are set.
         wealth, recent, harm, upper: (T + 1, J) logarithms; see the module.
-        sums: (T + 1, 13) what else is counted; see `_budget_kernels`.
+        sums: (T + 1, 12) what else is counted; see `_budget_kernels`.
         alarms: (T + 1,) how often recent harm was found.
 
     Examples:
@@ -237,19 +237,19 @@ class Budget:
     def cap_grow(self, row: int, holdout: float, push: float = PUSH) -> float:
         """The largest probability at which the bound is expected to keep growing, at most 1 − holdout.
 
-        The bound is near `S − √(2 ℓ Q)`, Q the sum of squares `(W−c)²`. A draw with probability p adds
-        `α|k| + p·gain` to S and `σ² v(p)`, `v(p) = p + (p−α)²/(1−p)`, to Q, so the bound grows while
-        `σ² v(p) ≤ (α|k| + p·gain) √(2Q/ℓ)`. A comparison between 90 % and 10 % is so noisy that the budget
-        would shrink while rewards rise; this holds p back until Q can bear it. It is a matter of speed, not
-        of safety. `push` multiplies the right side.
+        The bound is near `S − √(2 ℓ Q)`, Q the sum of squares `(W−c)²`. A draw with probability p adds the
+        drift to S and `σ² v(p)`, `v(p) = p + (p−α)²/(1−p)`, to Q, so the bound grows while
+        `σ² v(p) ≤ drift · √(2Q/ℓ)`; the drift is the mean W so far, `push` multiplies it. A comparison
+        between 90 % and 10 % is so noisy that the budget would shrink while rewards rise; this holds p back
+        until Q can bear it. It is a matter of speed, not of safety.
         """
         x, fleet = self.sums[row], self.sums[self.fleet]
         if x[_b.COUNTED] == 0:
             return 0.0
-        alpha, noise = self.settings.alpha, max(fleet[_b.SPREAD] / fleet[_b.N], 1e-300)
-        limit = push * np.sqrt(2.0 * x[_b.SQUARES] / _LOG_TERM) / noise
-        own = alpha * abs(self.centre(row))
-        return float(_b.largest_share(limit, alpha, own, _b.gain(self.sums, row), 1.0 - holdout))
+        drift = max(x[_b.SAVED] / x[_b.COUNTED], 0.5 * self.settings.alpha * abs(self.centre(row)))
+        noise = max(fleet[_b.SPREAD] / fleet[_b.N], 1e-300)
+        limit = push * drift * np.sqrt(2.0 * x[_b.SQUARES] / _LOG_TERM) / noise
+        return float(_b.largest_share(limit, self.settings.alpha, 1.0 - holdout))
 
     def allot(self, task: Int, wish: Float, cap: Float, free: Float, *, fleet: bool) -> Float:
         """p (m,) of requests in turn, what one spends the next cannot; all are noted as by `expose`.
