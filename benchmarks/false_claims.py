@@ -45,7 +45,12 @@ def budget_cell(
     high = 10.0 if money else 1.0
     mean_amount = _mean_amount() if money else 1.0
     budget = Budget(paths, BudgetSettings(alpha=ALPHA, low=0.0, high=high, alarm=0.0))
-    task, pi_b, none, free = np.arange(paths), np.full(paths, 1 - p), np.full(paths, np.nan), np.full(paths, ALPHA)
+    task, pi_b, none, free = (
+        np.arange(paths),
+        np.full(paths, 1 - p),
+        np.full(paths, np.nan),
+        np.full(paths, ALPHA),
+    )
     step_saving = mean_amount * ((1 - p) * base + p * rest - (1 - ALPHA) * base)
     false = np.zeros(paths, dtype=bool)
     for _ in range(steps):
@@ -88,7 +93,10 @@ def main() -> None:
     print(f"{options.paths:,} paths, nominal 5 %, false claims:")
     for name, (measure, cell) in cells.items():
         start = time.process_time()
-        print(f"{name:24s} {measure(options.paths, **cell):.2%}  {time.process_time() - start:.0f} s", flush=True)
+        print(
+            f"{name:24s} {measure(options.paths, **cell):.2%}  {time.process_time() - start:.0f} s",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

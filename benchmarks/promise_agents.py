@@ -1,7 +1,7 @@
 """The agents of `promises.py`: one reference belief, and what to do with it.
 
-The belief is a hierarchical Gaussian one fitted by EM: `θ_t ~ N(μ, Σ)`, Σ a low-rank matrix plus a multiple of
-the identity, noise of one variance. `make_agent` is the seam: an agent has `decide(requests)`, which gives
+The belief is a hierarchical Gaussian one fitted by EM: `θ_t ~ N(μ, Σ)`, Σ a low-rank matrix plus a multiple
+of the identity, noise of one variance. `make_agent` is the seam: an agent has `decide(requests)`, which gives
 probabilities (m, K), and `learn(requests, played, probabilities, rewards)`.
 """
 
@@ -14,9 +14,9 @@ import numba
 import numpy as np
 
 from banister.contract import Requests
+from banister.safety._draw_kernels import ask_many
 from banister.safety.betting import Budget, BudgetSettings
 from banister.safety.draw import MEMBERS, SPREAD, free_share
-from banister.safety._draw_kernels import ask_many
 
 FIRST_FIT = 300
 Float = Any
@@ -128,8 +128,8 @@ PLANS = {
     "decision z=2": Plan(z=2.0, holdout=0.0),
     "task": Plan(budget="task"),
     "task + cap": Plan(budget="task", z=2.0),
-    "fleet": Plan(budget="fleet"),
-    "fleet + cap": Plan(budget="fleet", z=2.0),
+    "fleet": Plan(budget="fleet", pending="mean"),
+    "fleet + cap": Plan(budget="fleet", pending="mean", z=1.0),
     "thompson": Plan(rule="thompson"),
     "linear ucb": Plan(rule="ucb"),
     "epsilon-greedy": Plan(rule="greedy"),

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from promise_agents import PLANS, make_agent
 from rich.console import Console
 from rich.table import Table
 
@@ -26,9 +25,11 @@ from banister.environments.banners import Banners, Revenue
 from banister.environments.fixed_items import FixedItems
 from banister.environments.ratings import find_ratings, read_ratings
 from banister.environments.sources import MOVIELENS_100K
+from promise_agents import PLANS, make_agent
 
 ALPHA = 0.1
 MARKS = (0.1, 0.5, 1.0)
+COLUMNS = ("policy", "captured", "gain", "2nd half", "below", "tasks ever/end", "fleet", "left", "s")
 Float = Any
 
 
@@ -72,7 +73,9 @@ class RatingsWorld:
         taste = np.nan_to_num(rest - np.nanmean(rest, axis=1, keepdims=True))
         U, S, _ = np.linalg.svd(taste, full_matrices=False)
         F = U[:, :8] * S[:8]
-        group = KMeans(groups, n_init=2, random_state=seed).fit_predict(F / (np.linalg.norm(F, axis=1)[:, None] + 1e-9))
+        group = KMeans(groups, n_init=2, random_state=seed).fit_predict(
+            F / (np.linalg.norm(F, axis=1)[:, None] + 1e-9)
+        )
         liked = np.where(np.isfinite(R[:, films]), R[:, films] >= 0.8, np.nan)
         pools = [[c[np.isfinite(c)] for c in liked[group == g].T] for g in range(groups)]
         keep = [g for g in range(groups) if min(len(c) for c in pools[g]) >= 3]
@@ -87,7 +90,9 @@ class RatingsWorld:
         task = self.rng.choice(self.tasks, rows, p=self.traffic)
         actions = np.broadcast_to(np.eye(self.dim), (rows, self.dim, self.dim))
         baseline = np.full(rows, self.incumbent)
-        return Requests(task, np.ascontiguousarray(actions), baseline, np.full(rows, np.nan)), self.means[task]
+        return Requests(task, np.ascontiguousarray(actions), baseline, np.full(rows, np.nan)), self.means[
+            task
+        ]
 
     def reward(self, requests: Requests, played: Float, values: Float) -> Float:
         pools = (self.pools[t][a] for t, a in zip(requests.task, played, strict=True))
@@ -136,10 +141,6 @@ def play(world: Any, agent: Any, decisions: int, seed: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def oracle_gain(totals: Float) -> float:
-    return float(totals[2] / totals[1] - 1)
-
-
 def _captured(totals: Float) -> float:
     possible = totals[2] - totals[1]
     return float((totals[0] - totals[1]) / possible) if possible > 1e-9 * totals[1] else float("nan")
@@ -167,14 +168,16 @@ def main() -> None:
     rows = []
     for name in options.worlds.split(","):
         decisions, make = WORLDS[name]
-        table = Table("policy", "captured", "gain", "2nd half", "below", "tasks ever/end", "fleet", "left", "s", title=name)
+        table = Table(*COLUMNS, title=name)
         for policy in options.policies.split(","):
             start = time.process_time()
             seeds = range(options.first, options.first + options.seeds)
             worlds = ((s, make(s)) for s in seeds)
             runs = [play(w, make_agent(policy, w, s, ALPHA), decisions, s) for s, w in worlds]
             table.add_row(policy, *summary(runs), f"{(time.process_time() - start) / len(runs):.0f}")
-            rows += [{"world": name, "policy": policy, "seed": s, **r} for s, r in zip(seeds, runs, strict=True)]
+            rows += [
+                {"world": name, "policy": policy, "seed": s, **r} for s, r in zip(seeds, runs, strict=True)
+            ]
             options.out.write_text(json.dumps(rows, indent=1))
         Console(width=130).print(table)
 

@@ -39,7 +39,9 @@ def test_the_saving_has_the_right_mean_whatever_k_is():
     # baseline 0.3 at probability 0.6, the rest 0.5: 0.6·0.3 + 0.4·0.5 − 0.9·0.3 = 0.11
     for centre in (0.0, 0.2, 0.9):
         of = {(y, a): k.saving(y, a, 0.6, centre, 0.9) for y in (0.0, 1.0) for a in (True, False)}
-        mean = 0.6 * (0.3 * of[1.0, True] + 0.7 * of[0.0, True]) + 0.4 * 0.5 * (of[1.0, False] + of[0.0, False])
+        mean = 0.6 * (0.3 * of[1.0, True] + 0.7 * of[0.0, True]) + 0.4 * 0.5 * (
+            of[1.0, False] + of[0.0, False]
+        )
         assert mean == pytest.approx(0.11)
 
 
@@ -254,7 +256,7 @@ def test_the_bound_on_waiting_baselines():
 
 
 def test_a_missing_reward_is_the_worst_for_what_left_and_the_usual_for_the_baseline():
-    budget, log = filled()
+    budget, _ = filled()
     left, stayed = Budget.from_state(CLICKS, budget.state()), Budget.from_state(CLICKS, budget.state())
     budget.update(0, False, 0.0, 0.9)
     left.expire(0, False, 0.9)
@@ -312,7 +314,7 @@ def test_draws_that_keep_their_floor_seldom_alarm():
 
 @pytest.mark.statistical
 def test_claims_are_false_seldom_but_not_never():
-    """1,000 paths in which everything is worth the same: between a fifth of 5 % and 5 %, three errors each."""
+    """1,000 paths in which all is worth the same: from a fifth of 5 %, less two and a half errors, to 5 %."""
     paths, rng = 1000, np.random.default_rng(5)
     budget = Budget(paths, BudgetSettings(alpha=0.1, low=0.0, high=1.0, alarm=0.0))
     fixed = np.full(paths, 0.9), np.full(paths, np.nan), np.full(paths, 0.1)

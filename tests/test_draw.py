@@ -71,13 +71,13 @@ def test_many_requests_are_single_ones():
     beliefs = [belief(s, d, 0.3) for s in range(T)]
     task, baseline = rng.integers(T, size=m), rng.integers(K, size=m)
     actions = rng.standard_normal((m, K, d))
-    committee = np.stack([members(mu, root, seed=0, version=0, task=t) for t, (mu, _, root) in enumerate(beliefs)])
+    committee = np.stack(
+        [members(mu, root, seed=0, version=0, task=t) for t, (mu, _, root) in enumerate(beliefs)]
+    )
     mean, cov = np.stack([x[0] for x in beliefs]), np.stack([x[1] for x in beliefs])
     share, others, p, cap = np.empty((m, K)), np.empty((m, K)), np.empty(m), np.empty(m)
     free = np.full(m, 0.1)
-    kernels.ask_many(
-        task, actions, baseline, committee, mean, cov, 0.1, 2.0, free, share, others, p, cap
-    )
+    kernels.ask_many(task, actions, baseline, committee, mean, cov, 0.1, 2.0, free, share, others, p, cap)
     for i in range(m):
         t, b = task[i], int(baseline[i])
         one = wish(committee[t], actions[i], b)
@@ -105,7 +105,7 @@ def test_the_cap_by_hand():
     # certain knowledge: 1 − 0.5 p ≥ 0.9 up to p = 0.2; a negative baseline, −1 − 0.5 p ≥ −1.1, the same
     assert kernels.cap_unknown(-0.5, 1.0, 0.0, 0.0, 0.0, 0.1, 2.0, 0.1) == pytest.approx(0.2)
     assert kernels.cap_unknown(-0.5, -1.0, 0.0, 0.0, 0.0, 0.1, 2.0, 0.1) == pytest.approx(0.2)
-    # no expected loss, standard error 0.5 of the gain alone: 0.1 ≥ 2 · 0.5 p up to p = 0.1; at z = 1 up to 0.2
+    # no expected loss, and a standard error of 0.5 of the gain alone: 0.1 ≥ 1 · 0.5 p up to p = 0.2
     assert kernels.cap_unknown(0.0, 1.0, 0.25, 0.0, 0.0, 0.1, 1.0, 0.05) == pytest.approx(0.2)
     assert kernels.cap_unknown(0.5, 1.0, 0.01, 0.0, 0.01, 0.1, 2.0, 0.1) == 1.0
     assert kernels.cap_unknown(-9.0, 1.0, 1.0, 0.0, 1.0, 0.1, 2.0, 0.1) == 0.1

@@ -68,7 +68,12 @@ def test_the_interval_agrees_with_plain_numpy():
         z_sum += z
 
     def root(wealth):
-        return brentq(lambda s: np.logaddexp.reduce(wealth - rates * s) - np.log(22.0) - np.log(40.0), -1e4, 1e3, xtol=1e-12)
+        return brentq(
+            lambda s: np.logaddexp.reduce(wealth - rates * s) - np.log(22.0) - np.log(40.0),
+            -1e4,
+            1e3,
+            xtol=1e-12,
+        )
 
     seen = uplift.interval(1)
     assert seen.value == pytest.approx(z_sum / 200, rel=1e-10)
@@ -138,6 +143,10 @@ def test_rewards_that_cannot_be(change):
 
 
 def test_settings_outside_their_domain():
-    for options in ({"low": 1.0, "high": 0.0}, {"low": 0.0, "high": np.inf}, {"low": 0, "high": 1, "confidence": 1}):
+    for options in (
+        {"low": 1.0, "high": 0.0},
+        {"low": 0.0, "high": np.inf},
+        {"low": 0, "high": 1, "confidence": 1},
+    ):
         with pytest.raises(SettingError):
             Uplift(1, **options)

@@ -43,7 +43,9 @@ class FixedItems(LinkedEnvironment):
 
     def __post_init__(self) -> None:
         super().__init__()
-        if not 1 <= self.baseline_rank <= self.actions or not 1 <= self.rank <= min(self.features, self.tasks):
+        if not 1 <= self.baseline_rank <= self.actions or not 1 <= self.rank <= min(
+            self.features, self.tasks
+        ):
             raise SettingError(
                 f"baseline_rank={self.baseline_rank} must be from 1 to actions={self.actions}, and "
                 f"rank={self.rank} from 1 to the smaller of features={self.features} and tasks={self.tasks}."

@@ -76,8 +76,8 @@ def update(  # type: ignore[no-untyped-def]
         for row in (task[i], sums.shape[0] - 1):
             if rates[0] > 0.0:
                 _count(
-                    rates, weights, wealth[row], recent[row], harm[row], upper[row], sums[row], alarms[row : row + 1],
-                    played_baseline[i], y[i], pi_b[i], k, free[i], alpha, low, high, keep, alarm,
+                    rates, weights, wealth[row], recent[row], harm[row], upper[row], sums[row],
+                    alarms[row : row + 1], played_baseline[i], y[i], pi_b[i], k, free[i], alpha, low, high, keep, alarm,
                 )  # fmt: skip
             _describe(sums[row], played_baseline[i], y[i], k)
         if rates[0] == 0.0:
@@ -86,8 +86,8 @@ def update(  # type: ignore[no-untyped-def]
 
 @compiled
 def _count(  # type: ignore[no-untyped-def]
-    rates, weights, wealth, recent, harm, upper, sums, alarms, played_baseline, y, pi_b, k, free, alpha, low, high,
-    keep, alarm,
+    rates, weights, wealth, recent, harm, upper, sums, alarms, played_baseline, y, pi_b, k, free, alpha, low,
+    high, keep, alarm,
 ):  # fmt: skip
     """One reward as evidence for one row."""
     factor = 1.0 - alpha if k >= 0.0 else 1.0 + alpha

@@ -55,9 +55,9 @@ def _largest(gain, mean_b, v_gain, cross, v_b, a, z, free):  # type: ignore[no-u
     t = -B - root if B >= 0.0 else -B + root
     for p in (t / A if A != 0.0 else -1.0, C / t if t != 0.0 else -1.0):
         inside = p * (1.0 - _INSIDE)
-        if best < inside <= 1.0 and inside >= free:
-            if _margin(inside, gain, mean_b, v_gain, cross, v_b, a, z) >= 0.0:
-                best = inside
+        margin = _margin(inside, gain, mean_b, v_gain, cross, v_b, a, z)
+        if best < inside <= 1.0 and inside >= free and margin >= 0.0:
+            best = inside
     return best
 
 
@@ -97,7 +97,7 @@ def ask_many(  # type: ignore[no-untyped-def]
         free: (m,) free shares.
         share, others: (m, K) results; wish, cap: (m,) results.
     """
-    m, n_actions, d = actions.shape
+    m, _, d = actions.shape
     delta, v_delta, v_b = np.empty(d), np.empty(d), np.empty(d)
     for i in range(m):
         x, t, b = actions[i], task[i], baseline[i]

@@ -34,8 +34,8 @@ tail of small rates for long runs. Evidence before that moment is thrown away, w
 then nothing but free draws are made: S is at least 0 there. Units cancel.
 
 **Where it departs.**
-- `pending="range"` takes u = hi: the theorem as it stands. `pending="mean"` takes for u an upper bound, by the
-  same betting, on the mean reward of baselines played so far. Then requests that wait are assumed to be no
+- `pending="range"` takes u = hi: the theorem as it stands. `pending="mean"` takes for u an upper bound, by
+  the same betting, on the mean reward of baselines played so far. Then requests that wait are assumed to be no
   more valuable on average than those before. With rewards far below hi it opens much earlier (the benchmark
   of promises has both).
 - Rewards must be given in the order of decisions, or late for reasons that have nothing to do with their
@@ -65,6 +65,7 @@ from banister.safety._budget_kernels import LOG_WEIGHTS, RATES
 PUSH = 1.0  # see `Budget.cap_grow`
 _LOG_TERM = 6.0  # ℓ: log(1/δ) and the price of the mixture, about
 
+
 @dataclass(frozen=True, kw_only=True)
 class BudgetSettings:
     """What does not change while a budget is kept.
@@ -89,7 +90,7 @@ class BudgetSettings:
     def __post_init__(self) -> None:
         if not 0.0 < self.alpha < 1.0 or not 0.0 < self.delta < 1.0 or not 0.0 <= self.alarm < 1.0:
             raise SettingError(
-                f"alpha={self.alpha!r}, delta={self.delta!r} and alarm={self.alarm!r} must lie between 0 and 1."
+                f"alpha={self.alpha!r}, delta={self.delta!r}, alarm={self.alarm!r} must lie between 0 and 1."
             )
         if not (np.isfinite(self.low) and np.isfinite(self.high) and self.low < self.high):
             raise SettingError(
@@ -291,7 +292,7 @@ class Budget:
             value = np.array(state[name], dtype=np.float64)
             if value.shape != getattr(budget, name).shape:
                 raise ShapeError(
-                    f"{name} of a saved budget has the shape {value.shape}, not {getattr(budget, name).shape}; "
+                    f"{name} of a saved budget has shape {value.shape}, not {getattr(budget, name).shape}; "
                     "its arrays come from different budgets."
                 )
             setattr(budget, name, value)
@@ -314,11 +315,13 @@ class Budget:
         bad = np.flatnonzero(~((y >= s.low) & (y <= s.high)))
         if len(bad):
             raise InputError(
-                f"Reward {y[bad[0]]} at place {bad[0]} is outside the range ({s.low}, {s.high}), which must hold "
-                "every reward for the promise to mean anything; give a wider range, or cut rewards at its ends."
+                f"Reward {y[bad[0]]} at place {bad[0]} is outside the range ({s.low}, {s.high}), which must "
+                "hold every reward for the promise to mean anything; give a wider one, or cut rewards at its ends."
             )
         if not np.all((pi_b > 0.0) & (pi_b <= 1.0)):
-            raise InputError("The baseline's probability must lie in (0, 1] in every draw whose reward counts.")
+            raise InputError(
+                "The baseline's probability must lie in (0, 1] in every draw whose reward counts."
+            )
         if not np.all((task >= 0) & (task < self.fleet)):
             raise InputError(f"Task rows go from 0 to {self.fleet - 1}; {task.tolist()[:5]} do not all.")
 

@@ -1,8 +1,8 @@
 """Draws: a probability for each listed action, and how large the share off the baseline may be.
 
 A draw plays the baseline with probability 1 − p and otherwise one of the rest, `q`; its expected reward is
-`(1−p) x_b'θ + p Σ_a q_a x_a'θ`, which is the paper's mixture. What is wished for (q, and p at most) comes from
-a *committee*: seeded draws from the belief, each of which names the action it holds best (posterior sampling
+`(1−p) x_b'θ + p Σ_a q_a x_a'θ`, which is the paper's mixture. What is wished for (q, and p at most) comes
+from a *committee*: seeded draws from the belief, each of which names the action it holds best (posterior sampling
 with exact probabilities). What is allowed comes from caps on p:
 
 * the *free share*: where the range of rewards alone keeps the draw above its floor, no model and no data;
@@ -73,7 +73,15 @@ def wish(committee: Float, actions: Float, baseline: int) -> Wish:
 
 
 def decision_cap(
-    mean: Float, cov: Float, actions: Float, baseline: int, others: Float, *, alpha: float, z: float, free: float
+    mean: Float,
+    cov: Float,
+    actions: Float,
+    baseline: int,
+    others: Float,
+    *,
+    alpha: float,
+    z: float,
+    free: float,
 ) -> float:
     """The largest p in [free, 1] at which the draw clears its floor by z standard errors; r_b unknown.
 

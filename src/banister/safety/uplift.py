@@ -7,11 +7,11 @@ baseline, `m` for what was drawn and `m̄ = Σ_a π_a m_a`,
 
 has the mean `v − r_b`: what the draw is worth more than the baseline. With `m = k` constant it is
 `y − k − [a=b](y−k)/π_b`; with a belief's predictions it is doubly robust: wrong predictions cost width, never
-truth. The difference of the mean rewards of the two groups is no substitute. A policy leaves the baseline more
-often where it is weak, so the groups differ in who asks; the naive difference can have the wrong sign.
+truth. The difference of the mean rewards of the two groups is no substitute. A policy leaves the baseline
+more often where it is weak, so the groups differ in who asks; the naive difference can have the wrong sign.
 
-The interval bounds the *sum* of means so far, divided by their number, from both sides by the mixture of bets
-of `betting` with x = ±Z and δ/2 each. It holds at all times at once, for changing policies and worlds (Mineiro
+The interval bounds the *sum* of means so far, divided by their number, from both sides by the mixture of
+bets of `betting` with x = ±Z and δ/2 each. It holds at all times at once, for changing policies and worlds (Mineiro
 2022; for off-policy bets Karampatziakis, Mineiro and Ramdas 2021). Its width is never 0: it starts at
 `log(2/δ)/η` of the largest rate and shrinks as evidence comes.
 
@@ -69,8 +69,8 @@ class Uplift:
     def __init__(self, tasks: int, *, low: float, high: float, confidence: float = 0.95) -> None:
         if not (np.isfinite(low) and np.isfinite(high) and low < high and 0.0 < confidence < 1.0):
             raise SettingError(
-                f"({low!r}, {high!r}) must be a finite range, the lower end first, and confidence={confidence!r} "
-                "lie between 0 and 1."
+                f"({low!r}, {high!r}) must be a finite range, the lower end first, and "
+                f"confidence={confidence!r} lie between 0 and 1."
             )
         self.low, self.high, self.confidence = low, high, confidence
         self.rates: Float = _TOP / (high - low) * 0.5 ** np.arange(_RATES)
@@ -110,11 +110,11 @@ class Uplift:
     def update_many(
         self, task: Int, played_baseline: Bool, y: Float, pi_b: Float, k: Float, drawn: Float, mean: Float
     ) -> None:
-        """`update` for rewards (m,) in the order of their decisions; `drawn` is NaN where there are no guesses."""
+        """`update` for rewards (m,) in the order of decisions; `drawn` is NaN where there is no guess."""
         if not (np.all((y >= self.low) & (y <= self.high)) and np.all((pi_b > 0.0) & (pi_b <= 1.0))):
             raise InputError(
-                f"Rewards must lie in the range ({self.low}, {self.high}) and the baseline's probabilities in "
-                "(0, 1]; without both there is no interval."
+                f"Rewards must lie in the range ({self.low}, {self.high}) and the baseline's probabilities "
+                "in (0, 1]; without both there is no interval."
             )
         guesses = [np.clip(g, self.low, self.high) for g in (k, drawn, mean)]
         _update(
