@@ -135,7 +135,8 @@ def play(world: Any, agent: Any, decisions: int, seed: int) -> dict[str, Any]:
         done += m
     end = totals.sum(0)
     return {
-        "captured": captured, "gain": end[0] / end[1] - 1, "second half": (end - half)[0] / (end - half)[1] - 1,
+        "captured": captured, "gain": end[0] / end[1] - 1, 
+        "second half": (end - half)[0] / (end - half)[1] - 1,
         "below": below / done, "ever": int((worst < -1e-9).sum()), "end": int((saved < -1e-9).sum()),
         "fleet": bool(fleet_worst < -1e-9), "left": left / done,
     }  # fmt: skip
@@ -150,7 +151,7 @@ def summary(runs: list[dict[str, Any]]) -> list[str]:
     mean = {k: np.mean([r[k] for r in runs], axis=0) for k in runs[0]}
     return [
         "/".join(f"{c:.2f}" for c in mean["captured"]), f"{mean['gain']:+.1%}", f"{mean['second half']:+.1%}",
-        f"{mean['below']:.1%}", f"{mean['ever']:.2f}/{mean['end']:.2f}", f"{int(sum(r['fleet'] for r in runs))}",
+        f"{mean['below']:.1%}", f"{mean['ever']:.2f}/{mean['end']:.2f}", f"{sum(r['fleet'] for r in runs)}",
         f"{mean['left']:.0%}",
     ]  # fmt: skip
 

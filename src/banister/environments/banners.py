@@ -43,7 +43,7 @@ class Banners(LinkedEnvironment):
     tasks: int = 40
     arms: int = 5
     contexts: int = 6
-    rank: int = 3  # type: ignore[assignment]
+    rank: int = 3
     effects: Literal["different", "none", "harmful"] = "different"
     change: Literal["never", "flip", "seasons"] = "never"
     period: int = 1250

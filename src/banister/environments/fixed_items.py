@@ -36,7 +36,7 @@ class FixedItems(LinkedEnvironment):
     tasks: int = 40
     actions: int = 10
     features: int = 40
-    rank: int = 3  # type: ignore[assignment]
+    rank: int = 3
     baseline_rank: int = 5
     low: float = 0.0
     high: float = 1.0

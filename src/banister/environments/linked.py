@@ -40,7 +40,8 @@ class LinkedEnvironment(LinearEnvironment):
         """The truth at a round, shape (d, T), before the link."""
         if self._thetas is None:
             raise NotFittedError(f"This {type(self).__name__} has no truth yet; call reset(rng) to draw one.")
-        return self._thetas[self.phase(np.array([round]))[0]].T
+        theta: Float = self._thetas[self.phase(np.array([round]))[0]].T
+        return theta
 
     def noise(self, requests: Requests, rng: np.random.Generator) -> Float:
         """A uniform number for each request, from which `reward` makes what comes back, shape (m,)."""

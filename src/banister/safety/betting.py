@@ -35,8 +35,8 @@ then nothing but free draws are made: S is at least 0 there. Units cancel.
 
 **Where it departs.**
 - `pending="range"` takes u = hi: the theorem as it stands. `pending="mean"` takes for u an upper bound, by
-  the same betting, on the mean reward of baselines played so far. Then requests that wait are assumed to be no
-  more valuable on average than those before. With rewards far below hi it opens much earlier (the benchmark
+  the same betting, on the mean reward of baselines played so far. Then requests that wait are assumed to be
+  no more valuable on average than those before. With rewards far below hi it opens much earlier (the benchmark
   of promises has both).
 - Rewards must be given in the order of decisions, or late for reasons that have nothing to do with their
   size. If clicks arrive at once and their absence after a week, hold rewards back and give them in order.
@@ -316,7 +316,7 @@ class Budget:
         if len(bad):
             raise InputError(
                 f"Reward {y[bad[0]]} at place {bad[0]} is outside the range ({s.low}, {s.high}), which must "
-                "hold every reward for the promise to mean anything; give a wider one, or cut rewards at its ends."
+                "hold every reward for the promise to mean anything; give a wider one, or cut rewards to it."
             )
         if not np.all((pi_b > 0.0) & (pi_b <= 1.0)):
             raise InputError(
