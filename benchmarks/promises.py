@@ -135,7 +135,7 @@ def play(world: Any, agent: Any, decisions: int, seed: int) -> dict[str, Any]:
         done += m
     end = totals.sum(0)
     return {
-        "captured": captured, "gain": end[0] / end[1] - 1, 
+        "captured": captured, "gain": end[0] / end[1] - 1,
         "second half": (end - half)[0] / (end - half)[1] - 1,
         "below": below / done, "ever": int((worst < -1e-9).sum()), "end": int((saved < -1e-9).sum()),
         "fleet": bool(fleet_worst < -1e-9), "left": left / done,

@@ -77,8 +77,8 @@ def update(  # type: ignore[no-untyped-def]
             if rates[0] > 0.0:
                 _count(
                     rates, weights, wealth[row], recent[row], harm[row], upper[row], sums[row],
-                    alarms[row : row + 1], played_baseline[i], y[i], pi_b[i], k, free[i], alpha, low, high, keep,
-                    alarm,
+                    alarms[row : row + 1], played_baseline[i], y[i], pi_b[i], k, free[i], alpha, low, high,
+                    keep, alarm,
                 )  # fmt: skip
             _describe(sums[row], played_baseline[i], y[i], k)
         if rates[0] == 0.0:

@@ -36,8 +36,8 @@ then nothing but free draws are made: S is at least 0 there. Units cancel.
 **Where it departs.**
 - `pending="range"` takes u = hi: the theorem as it stands. `pending="mean"` takes for u an upper bound, by
   the same betting, on the mean reward of baselines played so far. Then requests that wait are assumed to be
-  no more valuable on average than those before. With rewards far below hi it opens much earlier (the benchmark
-  of promises has both).
+  no more valuable on average than those before. With rewards far below hi it opens much earlier (the
+  benchmark of promises has both).
 - Rewards must be given in the order of decisions, or late for reasons that have nothing to do with their
   size. If clicks arrive at once and their absence after a week, hold rewards back and give them in order.
 - A reward that never comes counts as `lo` if something else than the baseline was played, and as k if it was

@@ -12,8 +12,8 @@ more often where it is weak, so the groups differ in who asks; the naive differe
 
 The interval bounds the *sum* of means so far, divided by their number, from both sides by the mixture of
 bets of `betting` with x = ±Z and δ/2 each. It holds at all times at once, for changing policies and worlds
-(Mineiro 2022; for off-policy bets Karampatziakis, Mineiro and Ramdas 2021). Its width is never 0: it starts at
-`log(2/δ)/η` of the largest rate and shrinks as evidence comes.
+(Mineiro 2022; for off-policy bets Karampatziakis, Mineiro and Ramdas 2021). Its width is never 0: it starts
+at `log(2/δ)/η` of the largest rate and shrinks as evidence comes.
 
 The rates are fixed relative to the range, from 8/(hi − lo) down by halves, all weighted alike: the scale of a
 log is not known beforehand, and nothing of it is thrown away.
