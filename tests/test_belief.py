@@ -22,9 +22,9 @@ def twin(seen, n_tasks, decisions=500):
     assert found.labelled.tolist() == plain["labelled"].tolist()
     for name in ARRAYS:
         wanted = np.asarray(plain[name])
-        size = 1.0 if name == "away" else np.abs(wanted).max()  # I − ΣK is of size one, and known to rounding
-        # rounding grows in 16 passes of the fit: 1e-9 of the largest number
-        np.testing.assert_allclose(getattr(found, name), wanted, rtol=0, atol=1e-9 * size, err_msg=name)
+        # Rounding grows in 16 passes of the fit, which few rows hardly hold; I − ΣK cancels where noise is small.
+        near = 1e-6 if name == "away" else 1e-8 * np.abs(wanted).max(initial=0)
+        np.testing.assert_allclose(getattr(found, name), wanted, rtol=0, atol=near, err_msg=name)
     return found, plain
 
 
@@ -71,12 +71,12 @@ def test_averages_are_no_labels_and_are_named():
 
 
 def test_a_task_off_the_shared_directions_has_a_wide_belief_of_its_own():
-    world = World(T=20, rank=1, d=6, noise=0.05)
-    world.theta[3] = 3 * np.random.default_rng(5).normal(size=6)
-    found, plain = twin(world.seen(9, claims=False), 20)
-    assert plain["odd"][3] or plain["added"][3] > 0
+    world = World(T=30, rank=1, d=6, noise=0.05, place=4)
+    world.theta[3] += 0.3 * np.random.default_rng(5).normal(size=6)
+    found, plain = twin(world.seen(12, claims=False), 30)
+    assert np.flatnonzero(plain["added"]).tolist() == [3]
     widths = np.trace(found.V, axis1=1, axis2=2)
-    assert widths[3] > 3 * np.median(widths)
+    assert widths[3] > 20 * np.median(widths)
 
 
 def test_noise_that_grows_with_the_features_widens_everything():
@@ -155,13 +155,14 @@ def test_many_tasks_share_what_a_sample_tells(monkeypatch):
     seen = world.seen(12, claims=False)
     whole, sizes = Believer().believe(seen, 30, 500), []
     monkeypatch.setattr(module, "_SAMPLED", 20)
-    monkeypatch.setattr(module, "fit", lambda rows, start: (sizes.append(rows.n_tasks), fit(rows, start))[1])
+    monkeypatch.setattr(module, "fit", lambda rows, *rest: (sizes.append(rows.n_tasks), fit(rows, *rest))[1])
     found = Believer().believe(seen, 30, 500)
     assert sizes == [20]
     assert found.known.all()
     assert found.rank == whole.rank == 1
-    width = np.sqrt(np.diagonal(whole.V, 0, 1, 2))
-    assert np.abs((found.mean - whole.mean) / width).max() < 2.0  # it knows less of what is shared
+    width = np.sqrt(np.diagonal(found.V, 0, 1, 2))
+    assert np.abs((found.mean - whole.mean) / width).max() < 2.0
+    assert np.mean(width**2) > np.mean(np.diagonal(whole.V, 0, 1, 2))  # it knows less of what is shared
     again = Believer().believe(seen, 30, 500)
     np.testing.assert_array_equal(again.mean, found.mean)  # the same sample each time
 
@@ -180,6 +181,14 @@ def test_a_confidence_that_is_none(confidence):
         Believer(confidence=confidence)
 
 
+def test_a_rank_that_is_given_is_the_most():
+    world = World(T=30, noise=0.02)
+    seen = world.seen(20, claims=False)
+    plain, capped = Believer().believe(seen, 30, 500), Believer(rank=1).believe(seen, 30, 500)
+    assert plain.rank > capped.rank == 1
+    assert np.all(np.trace(capped.V, axis1=1, axis2=2) > 0)
+
+
 def test_claims_once_contradicted_stay_so():
     world = World()
     seen = world.seen(14)
@@ -192,7 +201,7 @@ def test_claims_once_contradicted_stay_so():
 
 def starts(seen, last, n_tasks, monkeypatch):
     kept = []
-    monkeypatch.setattr(module, "fit", lambda rows, start: (kept.append(start), fit(rows, start))[1])
+    monkeypatch.setattr(module, "fit", lambda rows, *rest: (kept.append(rest[0]), fit(rows, *rest))[1])
     found = Believer().believe(seen, n_tasks, 500, last)
     return kept[0], found
 
@@ -220,15 +229,28 @@ def test_where_a_fit_begins(monkeypatch):
     assert starts(seen, Belief.none(world.T, 4), world.T, monkeypatch)[0] is None
 
 
-def test_a_start_goes_through_the_users_units(monkeypatch):
+def test_a_start_is_told_in_the_units_of_the_new_frame(monkeypatch):
     world = World()
     seen = world.seen(14, claims=False)
     first = Believer().believe(seen, world.T, 500)
-    start, found = starts(scaled(seen, 1e3, 10.0), first, world.T, monkeypatch)
-    # coefficients in the users' units belong to other features now: μ per unit of the new frame
-    np.testing.assert_allclose(start.shared.mu * found.frame.units, first.start.shared.mu, rtol=1e-12)
-    same, again = starts(seen, first, world.T, monkeypatch)
-    np.testing.assert_allclose(same.shared.mu * again.frame.units, first.start.shared.mu, rtol=1e-12)
+    other = scaled(seen, 2.0, 10.0)
+    start, found = starts(other, first, world.T, monkeypatch)
+    # the same coefficients per unit of the users' features: 10 times the rewards are 10 times the unit
+    for old, new in ((first.start.shared.mu, start.shared.mu), (first.start.shared.L[:, 0], start.shared.L[:, 0])):
+        np.testing.assert_allclose(new * found.frame.units, old * first.frame.units, rtol=1e-12)
+    np.testing.assert_allclose(
+        start.shared.D * found.frame.units**2, first.start.shared.D * first.frame.units**2, rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("power", [-150, 150])
+def test_a_warm_fit_in_extreme_units_is_that_in_plain_ones(power):
+    seen = World().seen(14, claims=False)
+    means = []
+    for s in (seen, scaled(seen, 10.0**-power, 10.0**power)):
+        first = Believer().believe(s, 12, 500)
+        means.append(Believer().believe(s, 12, 500, first).mean)
+    np.testing.assert_allclose(means[1], means[0], rtol=1e-6, atol=1e-9)
 
 
 def test_the_latest_rows_of_each_task(monkeypatch):
@@ -252,15 +274,19 @@ def test_theta_is_per_unit_of_the_features():
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("n", [3, 8, 30])
-def test_standardised_errors_are_calibrated(n):
-    sizes = []
-    for seed in range(20):
-        world = World(T=20, d=6, rank=2, noise=0.3, level=0.0, place=3, seed=seed)
-        world.level[:] = 0.0
-        found = Believer().believe(world.seen(n, claims=False), 20, 1000)
-        truth = np.hstack([world.theta * found.frame.scale, world.level[:, None]]) / found.frame.reward
-        error = truth - found.mean
-        sizes.append(np.einsum("tp,tpq,tq->t", error, np.linalg.inv(found.V), error) / 7)
-    assert np.sqrt(np.mean(sizes)) < 1.15
-    assert np.mean(np.concatenate(sizes) * 7 > 24.3) < 0.01  # χ² of 7 exceeds it once in a thousand
+def test_standardised_errors_are_calibrated():
+    # Errors of actions on offer, with all that the bound allows for; early fits are wide of the mark more often.
+    for n, largest in ((8, 4.5), (30, 4.5)):
+        sizes = []
+        for seed in range(20):
+            world = World(T=20, d=6, rank=2, noise=0.3, level=0.0, place=3, seed=seed)
+            found = Believer().believe(world.seen(n, claims=False), 20, 1000)
+            truth = np.hstack([world.theta * found.frame.scale, world.level[:, None]]) / found.frame.reward
+            task, actions, _, _ = world.ask(400)
+            Z = found.frame.rows(actions[:, 0])
+            shared = np.einsum("np,npq->nq", Z, found.away[task]) ** 2
+            variance = np.einsum("np,npq,nq->n", Z, found.V[task], Z)
+            variance += 2 * np.sqrt((shared**2 * found.left**2).sum(axis=1))
+            sizes.append((Z * (truth - found.mean)[task]).sum(axis=1) / np.sqrt(variance))
+        assert 0.5 < np.sqrt(np.mean(np.square(sizes))) < 1.1
+        assert np.quantile(np.abs(sizes), 0.999) < largest

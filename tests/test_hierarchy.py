@@ -101,7 +101,7 @@ def test_the_score_of_the_left_over_is_the_slope_of_the_restricted_likelihood():
     theta = rng.normal(size=3) + rng.normal(size=(4, 3)) * [0.5, 1.0, 0.1]
     task, Z, y = plays(theta, 3, 0.4)
     rows = rows_of(task, Z, y, 4)
-    work = _Work(rows, None)
+    work = _Work(rows, None, None)
     noise = work.noise.variance.copy()
     work.run(0)
 
@@ -202,6 +202,16 @@ def test_parameters_are_at_most_half_the_rows():
     task, Z, y = plays(np.zeros((10, 4)), 4, 1.0)
     labelled = rows_of(task[:1], Z[:1], y[:1], 10, labels=(task, Z, y))
     assert labelled.most_directions() == 1  # labels count as well as plays do
+
+
+def test_a_rank_that_is_given_is_the_most():
+    theta, _ = planted(8, 40, 2, 5)
+    rows = rows_of(*plays(theta, 20, 0.3, 5), 40)
+    found = fit(rows, most=1)
+    assert found.shared.rank == 1
+    assert found.shared.D.sum() > 10 * fit(rows).shared.D.sum()  # the other is left over
+    assert fit(rows, most=99).shared.rank == 2
+    assert fit(rows, most=0).shared.rank == 0
 
 
 def test_directions_left_out_where_rows_are_few():

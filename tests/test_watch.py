@@ -231,3 +231,18 @@ def test_false_alarms_are_no_more_than_promised():
     assert crossings <= 0.01 * n
     quiet = Watch(of_tasks(20))
     assert show(quiet, rng.normal(size=60_000), np.tile(np.arange(20), 3000)) == []
+
+
+def test_a_state_put_back_is_as_if_nothing_had_been_seen():
+    rng = np.random.default_rng(7)
+    one, two = Watch(of_tasks(12)), Watch(of_tasks(12))
+    errors, task = rng.normal(size=600) + 1.0, rng.integers(12, size=600)
+    for i in range(600):
+        if i % 50 == 0:
+            kept = two.state([3, 5, 99])
+            two.see(3, ONE, 9.0, i)
+            two.see(5, ONE, -9.0, i)
+            two.put_back(kept)
+        assert one.see(int(task[i]), ONE, float(errors[i]), i) == two.see(int(task[i]), ONE, float(errors[i]), i)
+    np.testing.assert_array_equal(one._logs, two._logs)
+    np.testing.assert_array_equal(one._last, two._last)
