@@ -65,6 +65,12 @@ def test_standardised_rows_do_not_know_their_unit(k, q):
     np.testing.assert_allclose(y * 10.0**q / other.reward, y / plain.reward, rtol=1e-12)
 
 
+def test_units_of_any_size():
+    frame = Frame.of(np.array([[3e200, 1e-200], [-4e200, 7e-200]]), NO_ROWS, np.array([3e200, 4e200]))
+    np.testing.assert_allclose(frame.scale[0], np.sqrt(12.5) * 1e200)
+    assert frame.reward == pytest.approx(np.sqrt(12.5) * 1e200)
+
+
 def test_rows_of_any_shape():
     frame = Frame(np.array([2.0, 4.0]), False, 3.0)
     X = np.arange(12.0).reshape(3, 2, 2)
