@@ -70,7 +70,7 @@ def scaled(seen, features=1.0, rewards=1.0):
         X=seen.X * features,
         y=seen.y * rewards,
         claim=seen.claim * rewards,
-        label_X=seen.label_X * features,
+        labelled_features=seen.labelled_features * features,
         label=seen.label * rewards,
         label_std=seen.label_std * rewards,
         offered=seen.offered * features,

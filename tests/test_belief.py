@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 from belief_world import World, scaled
+from belief_world import belief as made
 from plain_belief import plain_belief
 from scipy.stats import norm
 
 from banister.errors import SettingError
 from banister.safety import belief as module
 from banister.safety.belief import Belief, Believer, _latest
+from banister.safety.frame import Frame
 from banister.safety.hierarchy import fit
 from banister.safety.labels import Claims
 
@@ -64,7 +66,7 @@ def test_averages_are_no_labels_and_are_named():
     found, _ = twin(seen, world.T)
     assert found.claims is Claims.AVERAGES
     without = seen._replace(
-        claim=np.full(len(seen.y), np.nan), label_task=seen.task[:0], label_X=seen.X[:0], label=seen.y[:0],
+        claim=np.full(len(seen.y), np.nan), label_task=seen.task[:0], labelled_features=seen.X[:0], label=seen.y[:0],
         label_std=seen.y[:0],
     )  # fmt: skip
     np.testing.assert_array_equal(found.mean, Believer().believe(without, world.T, 500).mean)
@@ -99,7 +101,7 @@ def test_a_constant_feature_is_the_intercept():
     seen = world.seen(14, claims=False)
     ones = np.ones((len(seen.y), 1))
     more = seen._replace(X=np.hstack([seen.X, 7 * ones]), offered=np.hstack([seen.offered, 7 * ones]),
-                         label_X=np.hstack([seen.label_X, 7 * ones[:0]]))  # fmt: skip
+                         labelled_features=np.hstack([seen.labelled_features, 7 * ones[:0]]))  # fmt: skip
     found, plain = twin(more, world.T)[0], Believer().believe(seen, world.T, 500)
     assert not found.frame.intercept
     assert plain.frame.intercept
@@ -133,7 +135,7 @@ def test_tasks_without_rows_are_not_known_and_change_nothing():
         assert not np.any(getattr(found, name)[[1, 4, 6, 9]])
     # claims and offers of a task that never played are left out
     extra = spread._replace(
-        label_task=np.append(spread.label_task, 9), label_X=np.vstack([spread.label_X, np.ones(4)]),
+        label_task=np.append(spread.label_task, 9), labelled_features=np.vstack([spread.labelled_features, np.ones(4)]),
         label=np.append(spread.label, 1e6), label_std=np.append(spread.label_std, 0.0),
     )  # fmt: skip
     np.testing.assert_array_equal(Believer().believe(extra, 10, 999).mean, found.mean)
@@ -271,6 +273,17 @@ def test_theta_is_per_unit_of_the_features():
     world = World(noise=0.01)
     found = Believer().believe(scaled(world.seen(40, claims=False), 1e3, 10.0), world.T, 500)
     np.testing.assert_allclose(found.theta * 1e3 / 10, world.theta, atol=0.02)
+
+
+def test_predictions_and_contrasts_in_the_users_units():
+    frame = Frame(np.array([2.0, 4.0]), True, 10.0)
+    V = np.diag([1.0, 4.0, 0.25])
+    b = made([[1.0, 2.0, 0.5]], [V], frame=frame, left=np.array([0.0, 0.0, 0.1]))
+    x, other = np.array([2.0, 4.0]), np.array([2.0, 0.0])
+    np.testing.assert_allclose(b.predict(0, np.array([x, other])), [35.0, 15.0])
+    # x: z = (1, 1, 1), variance 5.25 and 2 · 0.1 for the left-over; the difference: z = (0, 1, 0)
+    assert b.contrast(0, x, 1.0) == (pytest.approx(35.0), pytest.approx(10 * np.sqrt(5.25 + 0.2)))
+    assert b.contrast(0, x - other) == (pytest.approx(20.0), pytest.approx(10 * 2.0))
 
 
 @pytest.mark.statistical

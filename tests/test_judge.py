@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from banister.learner.learner import Learner
+from banister.learner.memory import Memory
 from banister.safety.belief import Believer
 from banister.safety.constraint import Constraint
 from banister.safety.frame import Frame
@@ -83,7 +84,7 @@ def agree(learner, task, A, index, xb, low, high, std):
 
 
 def serving(b, alpha=0.2, *, literal=False):
-    learner = Learner(Constraint(alpha, literal), Believer(), len(b.frame.scale))
+    learner = Learner(Constraint(alpha, literal), Believer(), Memory(len(b.frame.scale)))
     learner.use(b)
     return learner
 

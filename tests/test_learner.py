@@ -5,6 +5,7 @@ import pytest
 from belief_world import UNKNOWN, World, belief
 
 from banister.learner.learner import Learner
+from banister.learner.memory import Memory
 from banister.safety.belief import Believer
 from banister.safety.constraint import Constraint
 from banister.safety.gates import EVERY_TASK
@@ -18,7 +19,7 @@ class Life:
 
     def __init__(self, world, *, claims=True, features=1.0, rewards=1.0, alpha=0.2, dim=None):
         self.world, self.claims, self.features, self.rewards = world, claims, features, rewards
-        self.learner = Learner(Constraint(alpha), Believer(), dim or world.d)
+        self.learner = Learner(Constraint(alpha), Believer(), Memory(dim or world.d))
         self.number, self.alarms = 0, []
         self.log = []  # (task, chosen, code, expected reward, that of the baseline)
 
@@ -95,7 +96,7 @@ def test_one_request_is_judged_as_many_are(claims):
 
 
 def test_a_task_that_came_later_and_none_at_all():
-    learner = Learner(Constraint(0.2), Believer(), 2)
+    learner = Learner(Constraint(0.2), Believer(), Memory(2))
     assert learner.decide_one(0, np.eye(2), 0, 5.0, 5.0, 0.0) == (-1, pytest.approx(np.nan, nan_ok=True), 4.0, NO_DATA)
     task, A, r = np.arange(2), np.repeat(np.eye(2)[None], 2, axis=0), np.full(2, 5.0)
     out = learner.decide(task, A, np.zeros(2, int), A[:, 0], r, r, np.zeros(2))
@@ -110,7 +111,7 @@ def test_a_task_that_came_later_and_none_at_all():
 
 def test_many_rewards_are_learned_as_one_by_one():
     first = Life(small()).play(14)
-    one, many = (Learner(Constraint(0.2), Believer(), 3) for _ in range(2))
+    one, many = (Learner(Constraint(0.2), Believer(), Memory(3)) for _ in range(2))
     seen = first.learner.memory.snapshot().seen()
     columns = seen.task, seen.X, seen.y + 2.0, seen.is_baseline, seen.claim, np.arange(len(seen.y))
     alarms = []
@@ -128,14 +129,14 @@ def test_many_rewards_are_learned_as_one_by_one():
 
 
 def test_without_a_belief_nothing_is_watched():
-    learner = Learner(Constraint(0.2), Believer(), 2)
+    learner = Learner(Constraint(0.2), Believer(), Memory(2))
     two = np.zeros(2, dtype=int)
     assert learner.learn_many(two, np.eye(2), np.ones(2), two == 0, np.ones(2), np.arange(2)) == []
     assert len(learner.memory.plays) == 2
 
 
 def test_an_unknown_claim_is_no_label():
-    learner = Learner(Constraint(0.2), Believer(), 2)
+    learner = Learner(Constraint(0.2), Believer(), Memory(2))
     learner.claim(0, np.ones(2), UNKNOWN, 0.0, 1)
     assert len(learner.memory.labels) == 0
     learner.claim(0, np.ones(2), 0.5, 0.1, 1)
@@ -192,7 +193,7 @@ def test_after_a_change_of_all_the_next_fit_begins_from_nothing():
 
 def test_contradicted_baselines_of_many_tasks_are_a_change_of_all():
     b = belief([[1.0, 2.0]] * 100, np.zeros((100, 2, 2)))
-    learner = Learner(Constraint(0.2), Believer(), 2)
+    learner = Learner(Constraint(0.2), Believer(), Memory(2))
     learner.use(b)
     # five of a hundred known
     assert [learner.disagreed(t, 10 + t) for t in (0, 1, 1, 2, 3)] == [None] * 5
@@ -201,7 +202,7 @@ def test_contradicted_baselines_of_many_tasks_are_a_change_of_all():
     assert not learner.gates.any_open
     assert learner.memory.since == {EVERY_TASK: 20}
     assert learner.disagreed(5, 21) is None  # all are shut already
-    few = Learner(Constraint(0.2), Believer(), 2)
+    few = Learner(Constraint(0.2), Believer(), Memory(2))
     few.use(belief([[1.0, 2.0]] * 4, np.zeros((4, 2, 2))))
     assert [few.disagreed(t, t) is None for t in (0, 1, 2)] == [True, True, False]  # three at least
 
@@ -215,9 +216,28 @@ def test_a_contradicted_baseline_dates_the_change():
     assert [(a.task, a.since) for a in alarms if a.task == 3] == [(3, 500)]
 
 
+def test_a_state_put_back_is_as_it_was():
+    learner = Learner(Constraint(0.2), Believer(), Memory(2))
+    learner.use(belief([[1.0, 2.0]] * 4, np.zeros((4, 2, 2))))
+    learner.disagreed(0, 3)
+    learner.decide_one(0, np.eye(2), 0, UNKNOWN, UNKNOWN, 0.0)
+    kept = learner.state()
+    learner.decide_one(9, np.eye(2), 0, UNKNOWN, UNKNOWN, 0.0)
+    for t in (1, 2):
+        learner.disagreed(t, 5)
+    assert not learner.gates.any_open
+    assert not learner.settled
+    learner.put_back(kept)
+    assert learner.gates.codes.tolist() == [CERTIFIED] * 4
+    assert learner.memory.since == {}
+    assert learner.settled
+    assert learner.disagreed(1, 7) is None  # two of the three that it takes
+    assert learner.disagreed(2, 8) is not None
+
+
 def test_settled_when_hardly_a_request_is_uncertain():
     sure, unsure = belief([[1.0, 2.0]], [np.zeros((2, 2))]), belief([[1.0, 2.0]], [9 * np.eye(2)])
-    learner = Learner(Constraint(0.2), Believer(), 2)
+    learner = Learner(Constraint(0.2), Believer(), Memory(2))
     assert not learner.settled  # nobody asked
     for b, code, settled in ((sure, CERTIFIED, True), (unsure, TOO_UNCERTAIN, False)):
         learner.use(b)
@@ -304,14 +324,14 @@ def test_one_task_or_two(T, claims):
 
 def test_one_row_and_constant_rewards_open_nothing():
     for rows in (1, 2, 50):
-        learner = Learner(Constraint(0.2), Believer(), 3)
+        learner = Learner(Constraint(0.2), Believer(), Memory(3))
         rng = np.random.default_rng(0)
         for i in range(rows):
             learner.learn(i % 2, rng.normal(size=3), 1.0, True, UNKNOWN, i)
         learner.refit(2, rows)
         A = rng.normal(size=(4, 3))
         assert learner.decide_one(0, A, 0, UNKNOWN, UNKNOWN, 0.0)[0] == -1
-    one = Learner(Constraint(0.2), Believer(), 3)
+    one = Learner(Constraint(0.2), Believer(), Memory(3))
     one.learn(0, np.ones(3), 1.0, True, UNKNOWN, 0)
     one.learn(1, np.ones(3), 2.0, True, UNKNOWN, 1)
     one.refit(3, 2)
@@ -321,7 +341,7 @@ def test_one_row_and_constant_rewards_open_nothing():
 
 
 def test_features_that_never_vary():
-    learner = Learner(Constraint(0.2), Believer(), 2)
+    learner = Learner(Constraint(0.2), Believer(), Memory(2))
     rng = np.random.default_rng(0)
     for i in range(60):
         learner.learn(i % 3, np.array([1.0, 2.0]), 1 + 0.1 * rng.normal(), True, UNKNOWN, i)

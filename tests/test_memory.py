@@ -77,6 +77,18 @@ def test_forgetting_a_task_leaves_out_its_rows_and_claims_from_before():
     assert memory.snapshot().seen().y.tolist() == [6, 8, 9]
 
 
+def test_rewards_taken_back_are_left_out_and_their_claims_stay():
+    memory = filled()
+    memory.retracted |= {4, 7}
+    snapshot = memory.snapshot()
+    memory.retracted.add(8)
+    assert snapshot.seen().y.tolist() == [0, 1, 2, 3, 5, 6, 8, 9]
+    assert len(snapshot.seen().label) == 10
+    assert memory.row_counts(3).tolist() == [4, 1, 2]
+    memory.forget(0, 5)
+    assert memory.snapshot().seen().y.tolist() == [1, 2, 5, 6, 9]
+
+
 def test_a_snapshot_stays_as_it_was():
     memory = filled()
     snapshot = memory.snapshot()
