@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help setup run test check bench docs clean
+.PHONY: help setup run test check bench mutants docs clean
 help:           ## what each command does
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -34,6 +34,9 @@ check: setup    ## lint, types, import contract
 
 bench: $(VENV)/.bench  ## this machine, this library and its peers, side by side
 	$(BIN)/python benchmarks/estimators.py
+
+mutants: setup  ## deliberate faults in safety and learner: each must make a test fail
+	$(BIN)/python benchmarks/mutants.py
 
 docs: setup     ## write the generated parts of the documentation
 	$(BIN)/python -m banister.policies.table docs/policies.md

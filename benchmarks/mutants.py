@@ -19,11 +19,11 @@ from typing import NamedTuple
 
 os.environ["NUMBA_DISABLE_JIT"] = "1"
 
-import hypothesis  # noqa: E402, F401
-import numba  # noqa: E402, F401
-import numpy  # noqa: E402, ICN001, F401
-import pytest  # noqa: E402
-import scipy.stats  # noqa: E402, F401
+import hypothesis  # noqa: F401
+import numba  # noqa: F401
+import numpy  # noqa: F401
+import pytest
+import scipy.stats  # noqa: F401
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "src/banister"
@@ -275,7 +275,9 @@ def survives(mutant: Mutant, folder: Path) -> bool:
     target = folder / PACKAGE / mutant.path
     source = (ROOT / PACKAGE / mutant.path).read_text()
     if source.count(mutant.text) != 1:
-        raise SystemExit(f"{mutant.name}: its text stands {source.count(mutant.text)} times in {mutant.path}.")
+        raise SystemExit(
+            f"{mutant.name}: its text stands {source.count(mutant.text)} times in {mutant.path}."
+        )
     target.write_text(source.replace(mutant.text, mutant.fault))
     try:
         return _tests_pass(mutant.path, folder)
@@ -312,7 +314,10 @@ def main(words: list[str]) -> int:
                 raise SystemExit(f"The tests of {path} fail without any fault.")
         for mutant in chosen:
             alive = survives(mutant, folder)
-            print(f"{'SURVIVES' if alive else 'killed  '}  {mutant.path}: {mutant.name} ({mutant.why})", flush=True)
+            print(
+                f"{'SURVIVES' if alive else 'killed  '}  {mutant.path}: {mutant.name} ({mutant.why})",
+                flush=True,
+            )
             survivors += [mutant] * alive
     print(f"{len(chosen)} faults, {len(survivors)} survive.")
     return 1 if survivors else 0

@@ -41,7 +41,9 @@ class One:
         p, k = L.shape
         self.G, self.L, self.D = G, L, D
         self.sigma = np.diag(D) + L @ L.T
-        without = inv(np.eye(p) + G * D)  # (I + G D)⁻¹, and the same with Σ: no inverse of a prior that may vanish
+        without = inv(
+            np.eye(p) + G * D
+        )  # (I + G D)⁻¹, and the same with Σ: no inverse of a prior that may vanish
         self.H, self.b = without @ G, without @ g
         self.M = inv(np.eye(k) + L.T @ self.H @ L)
         self.w = self.M @ L.T @ (self.b - self.H @ mu)
@@ -74,7 +76,13 @@ def posteriors(plays, lab, claimed, noise, mu, L, D):
     exact = np.maximum(claimed, noise.mean() / 100**2)
     D = np.broadcast_to(D, plays.h.shape)
     return [
-        One(plays.G[t] / noise[t] + lab.G[t] / exact[t], plays.h[t] / noise[t] + lab.h[t] / exact[t], mu, L, D[t])
+        One(
+            plays.G[t] / noise[t] + lab.G[t] / exact[t],
+            plays.h[t] / noise[t] + lab.h[t] / exact[t],
+            mu,
+            L,
+            D[t],
+        )
         for t in range(len(noise))
     ]
 
@@ -99,7 +107,9 @@ def plain_fit(plays, lab, claimed):
     square = (plays.yy.sum() + lab.yy.sum()) / (n.sum() + lab.n.sum())
     size = square / p
     rows = max(n.sum(), lab.n.sum())
-    most = max(k for k in range(max(min(T - 2, p - 1, 15), 0) + 1) if k == 0 or k * (p + T - k) + p <= rows / 2)
+    most = max(
+        k for k in range(max(min(T - 2, p - 1, 15), 0) + 1) if k == 0 or k * (p + T - k) + p <= rows / 2
+    )
     mu, L, D = np.zeros(p), np.zeros((p, 0)), np.full(p, size)
     level = square / 2
     noise, freedom_of, kept = np.full(T, level), np.ones(T), np.ones(T, dtype=bool)

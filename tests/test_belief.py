@@ -1,10 +1,7 @@
-"""Beliefs: equal to a plain twin of the whole fit, and what is around it: units, tasks without rows, starts."""
+"""Beliefs: equal to a plain twin of the whole fit; units, tasks without rows, and where a fit begins."""
 
 import numpy as np
 import pytest
-from belief_world import World, scaled
-from belief_world import belief as made
-from plain_belief import plain_belief
 from scipy.stats import norm
 
 from banister.errors import SettingError
@@ -13,6 +10,9 @@ from banister.safety.belief import Belief, Believer, _latest
 from banister.safety.frame import Frame
 from banister.safety.hierarchy import fit
 from banister.safety.labels import Claims
+from belief_world import World, scaled
+from belief_world import belief as made
+from plain_belief import plain_belief
 
 ARRAYS = ("mean", "V", "away", "noise", "left", "z", "label_error", "usual")
 
@@ -24,7 +24,7 @@ def twin(seen, n_tasks, decisions=500):
     assert found.labelled.tolist() == plain["labelled"].tolist()
     for name in ARRAYS:
         wanted = np.asarray(plain[name])
-        # Rounding grows in 16 passes of the fit, which few rows hardly hold; I − ΣK cancels where noise is small.
+        # Rounding grows in 16 passes, which few rows hardly hold; I − ΣK cancels where noise is small.
         near = 1e-6 if name == "away" else 1e-8 * np.abs(wanted).max(initial=0)
         np.testing.assert_allclose(getattr(found, name), wanted, rtol=0, atol=near, err_msg=name)
     return found, plain
@@ -66,9 +66,12 @@ def test_averages_are_no_labels_and_are_named():
     found, _ = twin(seen, world.T)
     assert found.claims is Claims.AVERAGES
     without = seen._replace(
-        claim=np.full(len(seen.y), np.nan), label_task=seen.task[:0], labelled_features=seen.X[:0], label=seen.y[:0],
+        claim=np.full(len(seen.y), np.nan),
+        label_task=seen.task[:0],
+        labelled_features=seen.X[:0],
+        label=seen.y[:0],
         label_std=seen.y[:0],
-    )  # fmt: skip
+    )
     np.testing.assert_array_equal(found.mean, Believer().believe(without, world.T, 500).mean)
 
 
@@ -135,9 +138,11 @@ def test_tasks_without_rows_are_not_known_and_change_nothing():
         assert not np.any(getattr(found, name)[[1, 4, 6, 9]])
     # claims and offers of a task that never played are left out
     extra = spread._replace(
-        label_task=np.append(spread.label_task, 9), labelled_features=np.vstack([spread.labelled_features, np.ones(4)]),
-        label=np.append(spread.label, 1e6), label_std=np.append(spread.label_std, 0.0),
-    )  # fmt: skip
+        label_task=np.append(spread.label_task, 9),
+        labelled_features=np.vstack([spread.labelled_features, np.ones(4)]),
+        label=np.append(spread.label, 1e6),
+        label_std=np.append(spread.label_std, 0.0),
+    )
     np.testing.assert_array_equal(Believer().believe(extra, 10, 999).mean, found.mean)
 
 
@@ -226,7 +231,9 @@ def test_where_a_fit_begins(monkeypatch):
     )  # fmt: skip
     assert starts(twice, warm, world.T, monkeypatch)[0] is None
     assert starts(World().seen(14), first, world.T, monkeypatch)[0] is None
-    seven = seen._replace(X=np.where([1, 0, 0, 0], 7.0, seen.X), offered=np.where([1, 0, 0, 0], 7.0, seen.offered))
+    seven = seen._replace(
+        X=np.where([1, 0, 0, 0], 7.0, seen.X), offered=np.where([1, 0, 0, 0], 7.0, seen.offered)
+    )
     assert starts(seven, first, world.T, monkeypatch)[0] is None
     assert starts(seen, Belief.none(world.T, 4), world.T, monkeypatch)[0] is None
 
@@ -238,7 +245,10 @@ def test_a_start_is_told_in_the_units_of_the_new_frame(monkeypatch):
     other = scaled(seen, 2.0, 10.0)
     start, found = starts(other, first, world.T, monkeypatch)
     # the same coefficients per unit of the users' features: 10 times the rewards are 10 times the unit
-    for old, new in ((first.start.shared.mu, start.shared.mu), (first.start.shared.L[:, 0], start.shared.L[:, 0])):
+    for old, new in (
+        (first.start.shared.mu, start.shared.mu),
+        (first.start.shared.L[:, 0], start.shared.L[:, 0]),
+    ):
         np.testing.assert_allclose(new * found.frame.units, old * first.frame.units, rtol=1e-12)
     np.testing.assert_allclose(
         start.shared.D * found.frame.units**2, first.start.shared.D * first.frame.units**2, rtol=1e-12
@@ -288,7 +298,7 @@ def test_predictions_and_contrasts_in_the_users_units():
 
 @pytest.mark.statistical
 def test_standardised_errors_are_calibrated():
-    # Errors of actions on offer, with all that the bound allows for; early fits are wide of the mark more often.
+    # Errors of actions on offer, with all that the bound allows for.
     for n, largest in ((8, 4.5), (30, 4.5)):
         sizes = []
         for seed in range(20):

@@ -1,7 +1,6 @@
 """Gates: who may leave the baseline, and why not."""
 
 import numpy as np
-from belief_world import belief
 
 from banister.safety.belief import Belief
 from banister.safety.gates import EVERY_TASK, Gates
@@ -18,6 +17,7 @@ from banister.safety.reasons import (
     TOO_UNCERTAIN,
     Reason,
 )
+from belief_world import belief
 
 SOME = belief(np.zeros((3, 1)), np.zeros((3, 1, 1)), known=np.array([True, False, True]))
 
@@ -59,7 +59,18 @@ def test_a_copy_is_its_own():
 def test_reasons_and_their_numbers():
     assert [r.code for r in Reason] == list(range(len(REASONS)))
     assert CODES[Reason.DRIFT] == DRIFT
-    names = [REASONS[c].name for c in (CERTIFIED, BASELINE_BEST, TOO_UNCERTAIN, NO_DATA, NEW_TASK, DISAGREES, DRIFT)]
-    assert names == "CERTIFIED BASELINE_BEST TOO_UNCERTAIN NO_DATA NEW_TASK DISAGREES DRIFT".split()
+    names = [
+        REASONS[c].name
+        for c in (CERTIFIED, BASELINE_BEST, TOO_UNCERTAIN, NO_DATA, NEW_TASK, DISAGREES, DRIFT)
+    ]
+    assert names == [
+        "CERTIFIED",
+        "BASELINE_BEST",
+        "TOO_UNCERTAIN",
+        "NO_DATA",
+        "NEW_TASK",
+        "DISAGREES",
+        "DRIFT",
+    ]
     assert str(Reason.DISAGREES) == "fallback:baseline-disagrees"
     np.testing.assert_array_equal(len(set(REASONS)), 7)

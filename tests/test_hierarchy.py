@@ -1,8 +1,7 @@
-"""The hierarchical fit: both ends of its scale, what it finds when it is planted, and its score by numbers."""
+"""The hierarchical fit: both ends of its scale, what it finds when planted, and its score by numbers."""
 
 import numpy as np
 import pytest
-from hierarchy_world import given, planted, plays, rows_of
 
 from banister.safety.hierarchy import (
     EXACT,
@@ -14,6 +13,7 @@ from banister.safety.hierarchy import (
     outlying,
 )
 from banister.safety.posterior import Shared
+from hierarchy_world import given, planted, plays, rows_of
 
 
 def test_one_task_alone_is_an_ordinary_regression():
@@ -53,7 +53,7 @@ def test_equal_tasks_are_one_task():
     h = fit(rows)
     pooled = np.linalg.lstsq(Z, y, rcond=None)[0]
     assert h.shared.rank == 0
-    assert np.all(h.shared.D < 2.5 * h.spread)  # nothing left over that noise does not make
+    assert np.all(2.5 * h.spread > h.shared.D)  # nothing left over that noise does not make
     np.testing.assert_allclose(h.shared.mu, pooled, atol=0.01)
     # and what is open of μ is the pooled regression's covariance, a little wider for the D that is left
     ratio = np.diag(h.open[0, 0]) / np.diag(0.25 * np.linalg.inv(Z.T @ Z))
@@ -74,7 +74,7 @@ def test_a_planted_rank_is_found_and_used(k, seed):
     own = np.array([np.linalg.lstsq(*_task(rows, t), rcond=None)[0] for t in range(40)])
     alone, together = np.abs(own - theta).mean(), np.abs(given(rows, h).mean - theta).mean()
     assert together < 0.75 * alone
-    assert np.all(h.shared.D < 0.05 * h.size)
+    assert np.all(0.05 * h.size > h.shared.D)
 
 
 def _task(rows, t):
@@ -87,7 +87,7 @@ def test_noise_alone_has_no_directions_and_independent_tasks_share_none(seed):
     h = fit(rows)
     assert h.shared.rank == 0
     assert h.level == pytest.approx(0.09, rel=0.15)
-    assert np.all(h.shared.D < 4 * h.spread)
+    assert np.all(4 * h.spread > h.shared.D)
     theta = np.random.default_rng(seed).normal(size=(40, 8))
     h = fit(rows_of(*plays(theta, 20, 0.3, seed), 40))
     assert h.shared.rank == 0

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from belief_world import UNKNOWN, World, belief
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +11,7 @@ from banister.safety.belief import Believer
 from banister.safety.constraint import Constraint
 from banister.safety.frame import Frame
 from banister.safety.reasons import BASELINE_BEST, CERTIFIED, DISAGREES, DRIFT, NEW_TASK, TOO_UNCERTAIN
+from belief_world import UNKNOWN, World, belief
 
 
 def allowance(b, t, g):
@@ -78,7 +78,9 @@ def agree(learner, task, A, index, xb, low, high, std):
         )
         assert (out.chosen[i], out.code[i]) == (chosen, code)
         size = learner.belief.frame.reward * (1 + np.abs(learner.belief.mean).max())
-        np.testing.assert_allclose([out.bound[i], out.floor[i]], [bound, floor], rtol=1e-10, atol=1e-10 * size)
+        np.testing.assert_allclose(
+            [out.bound[i], out.floor[i]], [bound, floor], rtol=1e-10, atol=1e-10 * size
+        )
     np.testing.assert_array_equal(learner.gates.codes, gates)
     return np.bincount(out.code, minlength=7)
 
@@ -130,7 +132,9 @@ def test_from_rows_to_choices(claims, literal):
     r = expected[np.arange(200), index] if claims else np.full(200, UNKNOWN)
     counts = agree(learner, task, A, index, A[np.arange(200), index], r, r, np.zeros(200))
     assert counts[CERTIFIED] > 100
-    assert bool(counts[TOO_UNCERTAIN]) == literal  # the paper's floor forbids what is near a negative baseline
+    assert (
+        bool(counts[TOO_UNCERTAIN]) == literal
+    )  # the paper's floor forbids what is near a negative baseline
 
 
 def test_claims_that_are_not_believed_bind_all_the_same():
@@ -143,7 +147,9 @@ def test_claims_that_are_not_believed_bind_all_the_same():
     counts = agree(learner, task, A, index, A[np.arange(200), index], r, r, np.zeros(200))
     assert counts[CERTIFIED] > 20
     unbound = serving(learner.belief)
-    free = agree(unbound, task, A, index, A[np.arange(200), index], base * UNKNOWN, base * UNKNOWN, np.zeros(200))
+    free = agree(
+        unbound, task, A, index, A[np.arange(200), index], base * UNKNOWN, base * UNKNOWN, np.zeros(200)
+    )
     assert free[CERTIFIED] >= counts[CERTIFIED]
 
 
@@ -152,7 +158,19 @@ def test_claims_that_are_not_believed_bind_all_the_same():
 EYE = np.eye(2)
 
 
-def one(V, *, high=UNKNOWN, low=None, std=0.0, actions=EYE, baseline=0, alpha=0.2, literal=False, mean=(1.0, 2.0), **b):
+def one(
+    V,
+    *,
+    high=UNKNOWN,
+    low=None,
+    std=0.0,
+    actions=EYE,
+    baseline=0,
+    alpha=0.2,
+    literal=False,
+    mean=(1.0, 2.0),
+    **b,
+):
     """The verdict on one request of task 0; baseline x_b = (1, 0), the other action x = (0, 1)."""
     learner = serving(belief([mean], [V], **b), alpha, literal=literal)
     low = high if low is None else low
@@ -211,7 +229,9 @@ def test_the_baseline_in_the_list_is_never_certified():
     verdict, _ = one(np.zeros((2, 2)), actions=[[1.0, 0.0], [1.0, 0.0]])
     assert verdict[3] == BASELINE_BEST
     # its own estimate stands above what its label says, so it is a candidate, and skipped
-    verdict, _ = one(np.diag([1e-9, 0.0]), high=0.95, mean=(1.0, 0.5), labelled=np.array([True]), label_error=1.0)
+    verdict, _ = one(
+        np.diag([1e-9, 0.0]), high=0.95, mean=(1.0, 0.5), labelled=np.array([True]), label_error=1.0
+    )
     assert verdict[0] == -1
 
 
@@ -223,7 +243,9 @@ def test_a_label_narrows_what_is_correlated_with_it():
     assert (chosen, floor, code) == (1, pytest.approx(0.8), CERTIFIED)
     assert bound == pytest.approx(2.0 - 2 * np.sqrt(1 - gain))
     # and moves it: r = 1.5 says that x'θ is 2.5 too
-    assert one(V, high=1.5, labelled=np.array([True]))[0][1] == pytest.approx(2 + 0.5 * gain - 2 * np.sqrt(1 - gain))
+    assert one(V, high=1.5, labelled=np.array([True]))[0][1] == pytest.approx(
+        2 + 0.5 * gain - 2 * np.sqrt(1 - gain)
+    )
     # the allowance for the left-over is that of x − β x_b
     left = np.array([0.05, 0.0])
     bound = one(V, high=1.0, labelled=np.array([True]), left=left)[0][1]
@@ -286,7 +308,9 @@ def test_an_interval_must_be_cleared_at_its_upper_end_and_in_difference():
             assert bound == pytest.approx(1.6)
     # a low claim does not help where the baseline of this request is uncertain: (x − 0.8 x_b) ± 2 · 0.8 · 1
     assert one(np.diag([1.0, 0.0]), low=-5.0, high=-4.0)[0][3] == TOO_UNCERTAIN
-    assert one(np.diag([1.0, 0.0]), high=-4.0)[0][3] == TOO_UNCERTAIN  # nor does a number that is not believed
+    assert (
+        one(np.diag([1.0, 0.0]), high=-4.0)[0][3] == TOO_UNCERTAIN
+    )  # nor does a number that is not believed
     assert one(np.diag([1.0, 0.0]), high=1.0, labelled=np.array([True]))[0][3] == CERTIFIED
 
 
@@ -336,7 +360,9 @@ def test_shut_and_unknown_tasks_stay_at_the_baseline():
     learner.gates.shut(2, DRIFT)
     A = np.repeat(EYE[None], 4, axis=0)
     r = np.full(4, 5.0)
-    out = learner.decide(np.arange(4), A, np.zeros(4, int), A[:, 0], np.full(4, UNKNOWN), np.full(4, UNKNOWN), np.zeros(4))
+    out = learner.decide(
+        np.arange(4), A, np.zeros(4, int), A[:, 0], np.full(4, UNKNOWN), np.full(4, UNKNOWN), np.zeros(4)
+    )
     assert out.code.tolist() == [CERTIFIED, NEW_TASK, DRIFT, NEW_TASK]
     assert out.chosen.tolist() == [1, -1, -1, -1]
     out = learner.decide(np.arange(4), A, np.zeros(4, int), A[:, 0], r, r, np.zeros(4))

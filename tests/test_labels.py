@@ -68,7 +68,7 @@ def test_three_equal_claims_of_features_that_move_are_an_average():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_running_averages_are_not_borne_out(seed):
-    task, Z, expected, y = world(seed=seed)
+    task, Z, _, y = world(seed=seed)
     running = np.empty_like(y)
     for t in range(T):
         rows = np.flatnonzero(task == t)
@@ -107,9 +107,7 @@ def test_claims_that_leave_a_dependence_are_contradicted_for_good():
 
 def test_ten_rewards_are_the_least_to_compare_with():
     task, Z, expected, y = world(n=10, n_tasks=1, noise=0.01)
-    found = [
-        trust(task[:n], Z[:n], y[:n], expected[:n], task, Z, expected, 1).verdict for n in (9, 10)
-    ]
+    found = [trust(task[:n], Z[:n], y[:n], expected[:n], task, Z, expected, 1).verdict for n in (9, 10)]
     assert found == [Claims.UNTESTED, Claims.BORNE_OUT]
 
 
@@ -196,7 +194,7 @@ def test_the_threshold_over_all_tasks():
 
 
 def test_the_threshold_of_pairs():
-    # one task, one feature, errors ±1: statistic s² − n against 4.5 √(2 n (n − 1)); n = 20: 4.5 · 27.57 = 124.05
+    # one task, one feature, errors ±1, n = 20: s² − n against 4.5 √(2 n (n − 1)) = 4.5 · 27.57 = 124.05
     def found(n_up, n=20):
         error = np.concatenate([np.ones(n_up), -np.ones(n - n_up)])
         return depends(np.zeros(n, int), np.ones((n, 1)), error)

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from belief_world import UNKNOWN, World, belief
 
 from banister.learner.learner import Learner
 from banister.learner.memory import Memory
@@ -12,6 +11,7 @@ from banister.safety.gates import EVERY_TASK
 from banister.safety.labels import Claims
 from banister.safety.reasons import CERTIFIED, DISAGREES, DRIFT, NEW_TASK, NO_DATA, TOO_UNCERTAIN
 from banister.safety.watch import Alarm
+from belief_world import UNKNOWN, World, belief
 
 
 class Life:
@@ -97,7 +97,12 @@ def test_one_request_is_judged_as_many_are(claims):
 
 def test_a_task_that_came_later_and_none_at_all():
     learner = Learner(Constraint(0.2), Believer(), Memory(2))
-    assert learner.decide_one(0, np.eye(2), 0, 5.0, 5.0, 0.0) == (-1, pytest.approx(np.nan, nan_ok=True), 4.0, NO_DATA)
+    assert learner.decide_one(0, np.eye(2), 0, 5.0, 5.0, 0.0) == (
+        -1,
+        pytest.approx(np.nan, nan_ok=True),
+        4.0,
+        NO_DATA,
+    )
     task, A, r = np.arange(2), np.repeat(np.eye(2)[None], 2, axis=0), np.full(2, 5.0)
     out = learner.decide(task, A, np.zeros(2, int), A[:, 0], r, r, np.zeros(2))
     assert out.code.tolist() == [NO_DATA] * 2
@@ -254,7 +259,9 @@ def test_settled_when_hardly_a_request_is_uncertain():
     assert learner.decide_one(0, np.eye(2), 1, UNKNOWN, UNKNOWN, 0.0)[3] != TOO_UNCERTAIN
 
 
-@pytest.mark.parametrize(("features", "rewards"), [(1e-150, 1e150), (1e150, 1e-150), (1e3, 1e-6), (1e-40, 1.0)])
+@pytest.mark.parametrize(
+    ("features", "rewards"), [(1e-150, 1e150), (1e150, 1e-150), (1e3, 1e-6), (1e-40, 1.0)]
+)
 @pytest.mark.parametrize("claims", [True, False])
 def test_units_change_no_decision(features, rewards, claims):
     plain, other = (

@@ -8,7 +8,7 @@ from banister.learner.memory import SAMPLE, Blocks, Memory
 from banister.safety.gates import EVERY_TASK
 
 
-@pytest.fixture()
+@pytest.fixture
 def small_blocks(monkeypatch):
     monkeypatch.setattr(module, "_BLOCK", 4)
 

@@ -49,7 +49,9 @@ def dense(info, shared, opened, t):
 
 
 def close(found, wanted):
-    np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-10 * max(1.0, np.abs(wanted).max(initial=0)))
+    np.testing.assert_allclose(
+        found, wanted, rtol=1e-10, atol=1e-10 * max(1.0, np.abs(wanted).max(initial=0))
+    )
 
 
 SHAPES = st.tuples(
@@ -118,11 +120,15 @@ def test_a_task_without_rows_is_what_is_shared():
 def test_rows_of_zeros_change_nothing():
     info, shared, opened = case(2, 3, 4, 2, 5)
     padded = Information(
-        np.concatenate([info.R, np.zeros((2, 2, 4))], axis=1), np.concatenate([info.y, np.zeros((2, 2))], axis=1), 1
+        np.concatenate([info.R, np.zeros((2, 2, 4))], axis=1),
+        np.concatenate([info.y, np.zeros((2, 2))], axis=1),
+        1,
     )
     plain, more = Posterior(info, shared), Posterior(padded, shared)
     np.testing.assert_allclose(more.mean, plain.mean, rtol=1e-12)
-    np.testing.assert_allclose(more.covariance(opened)[0], plain.covariance(opened)[0], rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(
+        more.covariance(opened)[0], plain.covariance(opened)[0], rtol=1e-12, atol=1e-15
+    )
 
 
 def test_hand_case_of_one_number():
@@ -140,12 +146,16 @@ def test_hand_case_of_one_number():
 def test_tiny_noise_leaves_a_covariance_that_is_positive():
     rng = np.random.default_rng(3)
     info = Information(1e9 * rng.normal(size=(1, 6, 4)), 1e9 * rng.normal(size=(1, 6)), 6)
-    V, _ = Posterior(info, Shared(np.zeros(4), rng.normal(size=(4, 2)), np.ones(4))).covariance(np.zeros((1, 4, 4)))
+    V, _ = Posterior(info, Shared(np.zeros(4), rng.normal(size=(4, 2)), np.ones(4))).covariance(
+        np.zeros((1, 4, 4))
+    )
     values = np.linalg.eigvalsh(V[0])
     assert values.min() > 0
     few = Information(info.R[:, :2], info.y[:, :2], 2)
     V, _ = Posterior(few, Shared(np.zeros(4), np.zeros((4, 0)), np.ones(4))).covariance(np.zeros((1, 4, 4)))
-    np.testing.assert_allclose(np.linalg.eigvalsh(V[0])[2:], 1.0, rtol=1e-9)  # what no row saw stays as it was
+    np.testing.assert_allclose(
+        np.linalg.eigvalsh(V[0])[2:], 1.0, rtol=1e-9
+    )  # what no row saw stays as it was
 
 
 def test_what_rows_and_left_over_make_is_kept_for_another_mean():

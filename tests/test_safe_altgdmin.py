@@ -197,7 +197,9 @@ def test_a_drift_is_noticed_and_everything_starts_anew(known):
     assert trial.moved.any()
     assert not trial.learner.memory.since
     trial.play(4)
-    assert "fallback:drift" in trial.reasons[-80:] or not known  # without claims the refit follows the alarm at once
+    assert (
+        "fallback:drift" in trial.reasons[-80:] or not known
+    )  # without claims the refit follows the alarm at once
     counts = trial.learner.memory.row_counts(20)
     assert counts.sum() <= 6 * 20  # rows from before the drift are left out
     quiet = len(trial.below)
@@ -340,7 +342,9 @@ def test_rewards_that_answer_decisions_in_another_order():
     def reversed_(outcomes, rng):
         first = sum(len(r.task) for r in turned.asked)
         rows = np.arange(len(outcomes))[::-1]
-        return Outcomes(outcomes.task[rows], outcomes.features[rows], outcomes.reward[rows], decision=first + rows)
+        return Outcomes(
+            outcomes.task[rows], outcomes.features[rows], outcomes.reward[rows], decision=first + rows
+        )
 
     plain.play(6)
     turned.play(6, returned=reversed_)
@@ -354,9 +358,11 @@ def test_a_contradicted_baseline_of_many_tasks_is_a_drift():
     trial = Trial(world()).play(20)
     assert trial.learner.gates.any_open
     trial.play(1, told=lambda r: replace(r, baseline_reward=r.baseline_reward + 5.0))
-    assert trial.learner.gates.codes.tolist().count(DRIFT) + trial.reasons[-20:].tolist().count(
-        "fallback:baseline-disagrees"
-    ) >= 20
+    assert (
+        trial.learner.gates.codes.tolist().count(DRIFT)
+        + trial.reasons[-20:].tolist().count("fallback:baseline-disagrees")
+        >= 20
+    )
 
 
 # --- every reason ---------------------------------------------------------------------------------------

@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from belief_world import belief
 from scipy.integrate import quad
 from scipy.stats import norm
 
 from banister.safety.gates import EVERY_TASK
 from banister.safety.watch import TAIL, Watch, _over, bet_on_size, standardised, step
+from belief_world import belief
 
 ALARM = math.log(3 / 1e-6)
 
@@ -243,6 +243,8 @@ def test_a_state_put_back_is_as_if_nothing_had_been_seen():
             two.see(3, ONE, 9.0, i)
             two.see(5, ONE, -9.0, i)
             two.put_back(kept)
-        assert one.see(int(task[i]), ONE, float(errors[i]), i) == two.see(int(task[i]), ONE, float(errors[i]), i)
+        assert one.see(int(task[i]), ONE, float(errors[i]), i) == two.see(
+            int(task[i]), ONE, float(errors[i]), i
+        )
     np.testing.assert_array_equal(one._logs, two._logs)
     np.testing.assert_array_equal(one._last, two._last)

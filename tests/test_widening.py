@@ -128,7 +128,7 @@ def test_a_baseline_that_leans_may_owe_its_level_to_the_lean():
     added = lean.added(a_level())
     rows = 1 / (1 / 50 + 1 / 50)
     length = ((lean.baseline - lean.offered)[:2] ** 2).sum(axis=1)
-    # mean y² / δ² / p with δ² the squared length less what chance gives it; the third task too: it has a level
+    # mean y² / δ² / p, δ² the squared length less what chance gives it; the third task has a level too
     np.testing.assert_allclose(added, 4.0 / (length - 3 / rows).mean() / 4)
     assert added[0] == pytest.approx(0.25, rel=0.2)
 
@@ -146,7 +146,9 @@ def test_a_lean_that_chance_makes_adds_nothing():
 def test_a_lean_is_three_standard_deviations_of_chance():
     # one task, rows = 1 / (1/100 + 1/100) = 50, d = 3: 50 δ² − 3 > 3 √6 from δ² = 0.207
     for length, counts in ((0.20, False), (0.215, True)):
-        lean = Leaning(np.array([[np.sqrt(length), 0, 0]]), np.full(1, 100.0), np.zeros((1, 3)), np.full(1, 100.0))
+        lean = Leaning(
+            np.array([[np.sqrt(length), 0, 0]]), np.full(1, 100.0), np.zeros((1, 3)), np.full(1, 100.0)
+        )
         added = lean.added(a_level(1))
         assert added.any() == counts
         if counts:
