@@ -195,7 +195,7 @@ MUTANTS = [
          "the left-over's variance counts as known beside a label"),
         ("z", "return mean - z * np.sqrt(max(variance, 0.0))", "return mean - z / 2 * np.sqrt(max(variance, 0.0))",
          "bounds of half the width"),
-        ("nan-guard", "if not variance >= -1e-9 * (1.0 + mean * mean):", "if variance < -1e-9 * (1.0 + mean * mean):",
+        ("nan-guard", "mean * mean):\n        return -np.inf", "mean * mean):\n        return mean",
          "a variance that is not a number bounds something"),
         ("negative-guard", "if not variance >= -1e-9 * (1.0 + mean * mean):", "if not variance == variance:",
          "a negative variance counts as none"),

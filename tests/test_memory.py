@@ -77,6 +77,14 @@ def test_forgetting_a_task_leaves_out_its_rows_and_claims_from_before():
     assert memory.snapshot().seen().y.tolist() == [6, 8, 9]
 
 
+def test_the_later_change_counts_be_it_of_one_task_or_of_all():
+    memory = filled()
+    memory.forget(1, 2)
+    memory.forget(EVERY_TASK, 6)
+    memory.forget(2, 9)
+    assert memory.snapshot().seen().y.tolist() == [6, 7, 9]
+
+
 def test_rewards_taken_back_are_left_out_and_their_claims_stay():
     memory = filled()
     memory.retracted |= {4, 7}

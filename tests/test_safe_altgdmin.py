@@ -10,6 +10,7 @@ from banister.contract import Outcomes
 from banister.errors import SettingError
 from banister.estimators.paper import PaperSolver
 from banister.policies.schedules import EqualSchedule
+from banister.safety.gates import EVERY_TASK
 from banister.safety.labels import Claims
 from banister.safety.reasons import DRIFT, REASONS
 
@@ -378,11 +379,17 @@ def lying(requests):
     return replace(requests, baseline_reward=requests.baseline_reward + 5.0 * (requests.task == 3))
 
 
+def drifted():
+    trial = Trial(world()).play(20)
+    trial.learner.forget(EVERY_TASK, 100)
+    return trial.play(1)
+
+
 REACHED = {
     "fallback:no-data": lambda: Trial(world()).play(1),
     "fallback:new-task": lambda: Trial(world(baseline_known=False)).play(12, returned=quiet_task),
     "fallback:baseline-disagrees": lambda: Trial(world()).play(20).play(2, told=lying),
-    "fallback:drift": lambda: Trial(world(drift_at=20)).play(24),
+    "fallback:drift": drifted,
     "kept:too-uncertain": lambda: Trial(world(noise_std=0.3, baseline_known=False)).play(12),
     "kept:baseline-best": lambda: Trial(world(baseline_rank=1)).play(20),
     "certified": lambda: Trial(world()).play(20),
