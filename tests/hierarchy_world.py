@@ -33,5 +33,5 @@ def planted(p, T, k, seed, scale=1.0):
 
 def given(rows, hierarchy):
     """Each task given what the fit found."""
-    noise = hierarchy.noise.variance
-    return Posterior(rows.information(noise, float(noise.mean())), hierarchy.shared)
+    info = rows.information(hierarchy.noise.variance, hierarchy.label_level)
+    return Posterior(info, hierarchy.shared)

@@ -60,20 +60,22 @@ class One:
             return self.H
         HL = self.H @ self.L
         inner = self.L.T @ HL
-        return self.H - HL @ inv(inner + (1e-6 * np.trace(inner) / k + 1e-9) * np.eye(k)) @ HL.T
+        return self.H - HL @ inv(inner + (1e-9 * np.trace(inner) / k + 1e-9) * np.eye(k)) @ HL.T
 
     def expected(self, opened):
         return np.maximum(np.diag(self.K - self.K @ opened @ self.K), 0.0)
 
     def spent(self, plays, opened):
+        """Rows of plays and of labels that went into the fit."""
         own, total = np.trace(plays @ self.V), np.trace(self.G @ self.V)
         learned = np.trace(opened @ (self.K - self.K @ self.sigma @ self.K))
-        return own + learned * own / max(total, 1e-300)
+        more = 1 + learned / max(total, 1e-300)
+        return own * more, (total - own) * more
 
 
-def posteriors(plays, lab, claimed, noise, mu, L, D):
+def posteriors(plays, lab, claimed, noise, label_level, mu, L, D):
     """Every task, with D (p,) or (T, p)."""
-    exact = np.maximum(claimed, noise.mean() / 100**2)
+    exact = np.maximum(claimed, label_level)
     D = np.broadcast_to(D, plays.h.shape)
     return [
         One(
@@ -112,13 +114,14 @@ def plain_fit(plays, lab, claimed):
     )
     mu, L, D = np.zeros(p), np.zeros((p, 0)), np.full(p, size)
     level = square / 2
+    label_level = level / 100**2
     noise, freedom_of, kept = np.full(T, level), np.ones(T), np.ones(T, dtype=bool)
     for number in range(16):
-        exact = np.maximum(claimed, noise.mean() / 100**2)
+        exact = np.maximum(claimed, label_level)
         told = np.mean([np.diag(plays.G[t] / noise[t] + lab.G[t] / exact[t]) for t in range(T)], axis=0)
         D = np.clip(D, 1e-7 / np.maximum(told, 1e-300), 1e4 * size)
         for _ in range(3 if L.shape[1] else 1):
-            k, posts = L.shape[1], posteriors(plays, lab, claimed, noise, mu, L, D)
+            k, posts = L.shape[1], posteriors(plays, lab, claimed, noise, label_level, mu, L, D)
             S, right = np.eye((k + 1) * p) / size, np.zeros((k + 1) * p)
             second = np.zeros((k, k))
             for o in posts:
@@ -133,13 +136,13 @@ def plain_fit(plays, lab, claimed):
             L = B[:, 1:] @ np.linalg.cholesky(second - np.outer(middle, middle) + 1e-12 * np.eye(k))
         U, s, _ = np.linalg.svd(L, full_matrices=False)
         L = U * s
-        k, posts = L.shape[1], posteriors(plays, lab, claimed, noise, mu, L, D)
-        S = np.eye((k + 1) * p) / size + sum(np.kron(np.outer(o.c, o.c), o.free()) for o in posts)
+        k, posts = L.shape[1], posteriors(plays, lab, claimed, noise, label_level, mu, L, D)
+        S = known_before(L, size) + sum(np.kron(np.outer(o.c, o.c), o.free()) for o in posts)
         S_inverse = inv(S)
         opened = opened_of(S_inverse, posts, p)
         rss = residuals(plays, posts)
-        freedom = np.array([n[t] - o.spent(plays.G[t] / noise[t], opened[t]) for t, o in enumerate(posts)])
-        freedom = np.maximum(freedom, 0.0)
+        spent = np.array([o.spent(plays.G[t] / noise[t], opened[t]) for t, o in enumerate(posts)])
+        freedom, label_freedom = np.maximum(np.array([n, lab.n]) - spent.T, 0.0)
         expected = np.array([o.expected(opened[t]) for t, o in enumerate(posts)])
         information = sum(o.K**2 for t, o in enumerate(posts) if kept[t])
         covariance = sum(o.K - o.K @ opened[t] @ o.K for t, o in enumerate(posts) if kept[t])
@@ -148,6 +151,11 @@ def plain_fit(plays, lab, claimed):
         pooled = max((rss.sum() + 1e-3 * level) / (freedom.sum() + 1e-3), least)
         level *= np.exp(np.clip(np.log(pooled / level), -4, 1))
         noise, freedom_of = np.full(T, level), np.full(T, max(freedom.sum(), 1.0))
+        if label_freedom.sum() < 0.1 * lab.n.sum():
+            label_level = max(level / 100**2, label_level / 4)
+        else:
+            left = residuals(lab, posts).sum() / max(label_freedom.sum(), 1.0)
+            label_level = max(level / 100**2, left)
         if number >= 8:
             if T > 1:
                 found = moderate(np.maximum(rss / np.maximum(freedom, 0.5), least), freedom)
@@ -166,10 +174,22 @@ def plain_fit(plays, lab, claimed):
     spread = np.sqrt(2 / np.maximum((expected[kept] ** 2).sum(axis=0), 1e-300))
     inverse = np.linalg.pinv(information, rcond=1e-10, hermitian=True)
     hierarchy = Hierarchy(
-        Shared(mu, L, used), S_inverse, moderate(np.ones(2), np.ones(2)), level, np.minimum(spread, size),
+        Shared(mu, L, used), S_inverse, moderate(np.ones(2), np.ones(2)), level, label_level,
+        np.minimum(spread, size),
         np.where(unseen, used, used + inverse @ score), information, unseen, size,
     )  # fmt: skip
     return hierarchy, noise, freedom_of
+
+
+def known_before(L, size):
+    """Precision of (μ, L) without any row, a block a column."""
+    p = len(L)
+    inside = L @ np.linalg.pinv(L)
+    own = [inside / size + (np.eye(p) - inside) / (size + length) for length in (L**2).sum(axis=0)]
+    whole = np.zeros((p * (len(own) + 1), p * (len(own) + 1)))
+    for i, block in enumerate([np.eye(p) / size, *own]):
+        whole[i * p : (i + 1) * p, i * p : (i + 1) * p] = block
+    return whole
 
 
 def more_directions(L, covariance, Q, T, most, *, on_trial):
@@ -189,14 +209,14 @@ def fewer_directions(L, H, T):
     return (L @ turn)[:, 1 + sizes > 1.1 * noise_edge(min(len(H), dims), T)]
 
 
-def own_scale(plays, lab, claimed, noise, mu, L, D, added, opened, size):
+def own_scale(plays, lab, claimed, noise, label_level, mu, L, D, added, opened, size):
     """Each task's factor of the left-over."""
     T = len(noise)
     scale, most = np.ones(T), size / D.mean()
     odd = np.ones(T, dtype=bool)
     for step in range(10):
         Dt = scale[:, None] * D + added[:, None]
-        posts = posteriors(plays, lab, claimed, noise, mu, L, Dt)
+        posts = posteriors(plays, lab, claimed, noise, label_level, mu, L, Dt)
         found = np.array([(o.Q**2 * o.D).sum() for o in posts])
         expected = np.array([(o.expected(opened[t]) * o.D).sum() for t, o in enumerate(posts)])
         chance = np.array([np.sqrt(2 * (o.K**2 * np.outer(o.D, o.D)).sum()) for o in posts])
@@ -222,10 +242,10 @@ def plain_belief(seen, decisions, confidence=0.95):
     for t in np.flatnonzero(lab.n):
         claimed[t] = np.mean((seen.label_std[used][seen.label_task[used] == t] / frame.reward) ** 2)
     h, noise, freedom_of = plain_fit(plays, lab, claimed)
-    posts = posteriors(plays, lab, claimed, noise, h.shared.mu, h.shared.L, h.shared.D)
+    posts = posteriors(plays, lab, claimed, noise, h.label_level, h.shared.mu, h.shared.L, h.shared.D)
     opened = opened_of(h.open, posts, frame.dim)
     raw = residuals(plays, posts)
-    spent = np.array([o.spent(plays.G[t] / noise[t], opened[t]) for t, o in enumerate(posts)])
+    spent = np.array([o.spent(plays.G[t] / noise[t], opened[t])[0] for t, o in enumerate(posts)])
     freedom = np.maximum(plays.n - spent, 0.0)
     if T > 1:
         square = (plays.yy.sum() + lab.yy.sum()) / (plays.n.sum() + lab.n.sum())
@@ -239,8 +259,10 @@ def plain_belief(seen, decisions, confidence=0.95):
     added = added + lean.added(Factors.of(seen.task, Z, y, T))
     L = np.sqrt(widening.tails(T, h.shared.rank, z)) * h.shared.L
     D, loud, wider = widening.left_over(h), unequal * noise, unequal * opened
-    scale = own_scale(plays, lab, claimed, loud, h.shared.mu, L, D, added, wider, h.size)
-    final = posteriors(plays, lab, claimed, loud, h.shared.mu, L, scale[:, None] * D + added[:, None])
+    scale = own_scale(plays, lab, claimed, loud, h.label_level, h.shared.mu, L, D, added, wider, h.size)
+    final = posteriors(
+        plays, lab, claimed, loud, h.label_level, h.shared.mu, L, scale[:, None] * D + added[:, None]
+    )
     V = np.array([o.V + o.away @ wider[t] @ o.away.T for t, o in enumerate(final)])
     mean = np.array([o.mean for o in final])
     std = np.sqrt(noise)
@@ -250,7 +272,7 @@ def plain_belief(seen, decisions, confidence=0.95):
     return {
         "mean": mean, "V": V, "away": np.array([o.away for o in final]), "noise": std,
         "left": widening.left_over_error(h), "z": student.isf(norm.sf(z), np.maximum(freedom_of, 3.0)),
-        "label_error": np.sqrt(noise.mean()) / 100, "labelled": verdict.labelled, "rank": h.shared.rank,
+        "label_error": np.sqrt(h.label_level), "labelled": verdict.labelled, "rank": h.shared.rank,
         "usual": np.sort(error[told] / np.sqrt(1 - spread[told])), "odd": scale > 1, "added": added,
         "unequal": unequal,
     }  # fmt: skip

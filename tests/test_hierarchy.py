@@ -135,16 +135,28 @@ def test_with_hardly_a_row_left_residuals_are_no_noise_level():
     assert fit(more).level < 1e-8 * more.mean_square()
 
 
-def test_exact_labels_count_as_rewards_with_a_hundredth_of_the_noise():
+def test_labels_have_the_variance_that_they_claim_and_a_least_one():
     task, Z, y = plays(np.ones((2, 2)), 3, 0.1)
     rows = rows_of(task, Z, y, 2, labels=(task, Z, y))
     noise = np.array([4.0, 16.0])
-    info = rows.information(noise, 10.0)
+    info = rows.information(noise, 0.01)
     np.testing.assert_allclose(info.R[1, :2], rows.plays.R[1] / 4)
-    np.testing.assert_allclose(info.R[1, 2:], rows.labels.R[1] * EXACT / np.sqrt(10))
-    claimed = rows_of(task, Z, y, 2, labels=(task, Z, y), claimed=0.25).information(noise, 10.0)
+    np.testing.assert_allclose(info.R[1, 2:], rows.labels.R[1] * 10)
+    claimed = rows_of(task, Z, y, 2, labels=(task, Z, y), claimed=0.25).information(noise, 0.01)
     np.testing.assert_allclose(claimed.R[0, 2:], rows.labels.R[0] * 2)
+
+
+def test_labels_are_no_more_exact_than_what_they_leave_unexplained():
+    theta, _ = planted(4, 20, 1, 0)
+    task, Z, y = plays(theta, 30, 0.5)
+    exact = np.einsum("np,np->n", Z, theta[task])
+    h = fit(rows_of(task, Z, y, 20, labels=(task, Z, exact)))
+    # an exact label counts as a reward with a hundredth of the noise
+    assert h.label_level == pytest.approx(h.level / EXACT**2, rel=0.05)
     assert EXACT == 100.0
+    bent = exact + 0.1 * np.sin(5 * Z[:, 0])  # what no linear model explains: variance 0.005
+    h = fit(rows_of(task, Z, y, 20, labels=(task, Z, bent)))
+    assert h.label_level == pytest.approx(0.005, rel=0.25)
 
 
 def test_exact_labels_tell_more_than_rewards():

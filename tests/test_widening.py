@@ -33,6 +33,7 @@ def hierarchy(D, spread, *, unforced=None, information=None, unseen=None, rank=0
         open=np.zeros((rank + 1, rank + 1, p, p)),
         noise=Moderated(np.ones(1), np.ones(1)),
         level=1.0,
+        label_level=1e-4,
         spread=np.broadcast_to(np.asarray(spread, dtype=float), p),
         unforced=D if unforced is None else np.asarray(unforced, dtype=float),
         information=2 / np.broadcast_to(spread, p) ** 2 * np.eye(p) if information is None else information,
