@@ -72,7 +72,8 @@ def test_every_formula_has_a_dense_twin(shape, own):
     found = {
         **{name: getattr(post, name) for name in ("C", "CK", "H", "K", "b", "M", "w", "Ce", "Q")},
         "centre": post.centre, "mean": post.mean, "away": away, "V": V, "residual": post.Ce,
-        "expected": post.scores_expected(learned), "spent": post.spent(learned)[0], "labels_spent": post.spent(learned)[1],
+        "expected": post.scores_expected(learned), "spent": post.spent(learned)[0],
+        "labels_spent": post.spent(learned)[1],
         "label_squares": post.label_squares(noise),
         "squares": post.play_squares(noise),
     }  # fmt: skip
