@@ -210,6 +210,8 @@ def test_contradicted_baselines_of_many_tasks_are_a_change_of_all():
     few = Learner(Constraint(0.2), Believer(), Memory(2))
     few.use(belief([[1.0, 2.0]] * 4, np.zeros((4, 2, 2))))
     assert [few.disagreed(t, t) is None for t in (0, 1, 2)] == [True, True, False]  # three at least
+    few.use(few.belief)  # a new belief has been contradicted by nobody
+    assert [few.disagreed(t, t) is None for t in (0, 1)] == [True, True]
 
 
 def test_a_contradicted_baseline_dates_the_change():
