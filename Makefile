@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help setup run test check bench peers docs docs-serve release-check clean
+.PHONY: help setup run test check bench peers mutants docs docs-serve release-check clean
 help:           ## what each command does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
@@ -38,6 +38,9 @@ bench: $(VENV)/.bench  ## this machine, this library and its peers, side by side
 
 peers: $(VENV)/.bench  ## the same decisions by other libraries, side by side, into docs/benchmarks.md
 	$(BIN)/python benchmarks/beside_others.py docs/benchmarks.md
+
+mutants: setup  ## deliberate faults in safety, learner and online: each must make a test fail
+	$(BIN)/python benchmarks/mutants.py
 
 docs: $(VENV)/.docs  ## the documentation as a site in site/; a broken link or an undocumented name fails
 	$(BIN)/python -m banister.policies.table docs/policies.md

@@ -124,10 +124,11 @@ def judge(  # type: ignore[no-untyped-def]
         top = r + z_of[t] * error if number else r
         least = floor_of(top, alpha, literal)
         chosen[i], bound[i], floor[i], code[i] = -1, np.nan, np.nan, gate[t]
+        if gate[t] != OPEN:
+            floor[i] = floor_of(high[i], alpha, literal)
+            continue
         if given:
             floor[i] = least * unit
-        if gate[t] != OPEN:
-            continue
         z = z_of[t]
         label = number and labelled[t]
         _standardise(baseline[i], scale, zb)

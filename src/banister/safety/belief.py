@@ -74,7 +74,7 @@ class Belief:
         known: (T,) whether the task had rows.
         usual: standardised residuals of the rows, sorted.
         rank: shared directions; claims: what was found about claimed baseline rewards.
-        start: where the next fit begins.
+        start: where the next fit begins, in these coordinates.
     """
 
     frame: Frame
@@ -259,7 +259,7 @@ class _Making:
             return None
         if last.frame.intercept != self.frame.intercept or len(self.y) >= 2 * last.start.rows:
             return None
-        return last.start.per(1 / self.frame.units)
+        return last.start.per(last.frame.units / self.frame.units)
 
     def _settle(self, rows: Rows, hierarchy: Hierarchy) -> tuple[Moderated, Float, Float, Float]:
         """Noise, what is open of the shared part, means and odd tasks' extra left-over, for all tasks."""
@@ -320,7 +320,7 @@ class _Making:
             usual=self._usual(mean, V, np.sqrt(noise.variance)),
             rank=hierarchy.shared.rank,
             claims=trusted.verdict,
-            start=Start(hierarchy.shared, hierarchy.level, began).per(self.frame.units),
+            start=Start(hierarchy.shared, hierarchy.level, began),
         )
 
     def _placed(self, values: NDArray[Any]) -> NDArray[Any]:

@@ -122,7 +122,7 @@ class Hierarchy:
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """Where a fit may begin: the last fit's result, kept in the users' units.
+    """Where a fit may begin: the last fit's result, in its own coordinates.
 
     Attributes:
         shared: μ, L and D.

@@ -1,0 +1,330 @@
+"""Deliberate faults in the path from rows to decisions: each must make a test fail.
+
+    python benchmarks/mutants.py             # all of them; exit code 1 if one survives
+    python benchmarks/mutants.py hidden tail # those whose name contains one of these words
+
+Each fault is put into a copy of the sources, alone, and the tests named for its file run against it until the
+first fails. A fault that no test notices is printed: the screw it loosens is held by nothing. To add one, add
+a line to `MUTANTS`; the text must stand in the file exactly once.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+os.environ["NUMBA_DISABLE_JIT"] = "1"
+
+import hypothesis  # noqa: F401
+import numba  # noqa: F401
+import numpy  # noqa: F401
+import pytest
+import scipy.stats  # noqa: F401
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = "src/banister"
+
+
+class Mutant(NamedTuple):
+    """A fault: where, what stands there, what it becomes, and what goes wrong then."""
+
+    name: str
+    path: str
+    text: str
+    fault: str
+    why: str
+
+
+TESTS = {  # the tests that a fault in a file must fail, quickest first
+    "safety/frame.py": ["test_frame.py", "test_belief.py"],
+    "safety/factors.py": ["test_factors.py"],
+    "safety/posterior.py": ["test_posterior.py"],
+    "safety/hierarchy.py": ["test_hierarchy.py", "test_belief.py"],
+    "safety/widening.py": ["test_widening.py"],
+    "safety/labels.py": ["test_labels.py"],
+    "safety/belief.py": ["test_belief.py"],
+    "safety/noise.py": ["test_noise.py"],
+    "safety/_kernels.py": ["test_judge.py"],
+    "safety/gates.py": ["test_gates.py"],
+    "safety/watch.py": ["test_watch.py"],
+    "learner/memory.py": ["test_memory.py"],
+    "learner/learner.py": ["test_learner.py", "test_judge.py"],
+    "policies/certified_mode.py": ["test_safe_altgdmin.py"],
+}
+
+
+def _mutants(path: str, *rows: tuple[str, str, str, str]) -> list[Mutant]:
+    return [Mutant(name, path, text, fault, why) for name, text, fault, why in rows]
+
+
+MUTANTS = [
+    *_mutants(
+        "safety/frame.py",
+        ("offered", "_rms(offered) if len(offered) else _rms(played)", "_rms(played)", "played actions set the unit"),
+        ("no-intercept", "not bool(constant.any())", "False", "levels are forced through zero"),
+        ("two-intercepts", "not bool(constant.any())", "True", "a constant feature counts twice"),
+        ("negligible", "_NEGLIGIBLE = 1e-13", "_NEGLIGIBLE = 1e-3", "small features are rounded away"),
+        ("overflow", "squares = np.mean((X / safe) ** 2, axis=0)", "safe = 1.0; size = 1.0; squares = np.mean(X**2, axis=0)",
+         "units of 1e200 overflow"),
+    ),
+    *_mutants(
+        "safety/factors.py",
+        ("rest-lost", "rows, rest[t] = factor[:p], factor[p, p] ** 2", "rows = factor[:p]", "noise of many rows is lost"),
+        ("label-weight", "1 / np.sqrt(label_variance)", "1 / np.sqrt(noise)", "labels weigh as rewards"),
+    ),
+    *_mutants(
+        "safety/posterior.py",
+        ("shrunk-precision", "CF = self.C - self.CRL @ free @ _turned(self.CRL)", "CF = self.CK",
+         "coefficients that are noise pass for information"),
+        ("spent-own-only", "more: Float = 1.0 + shared / np.maximum(total, 1e-300)", "more: Float = 1.0 + 0 * total",
+         "what all rows learned together costs no degrees of freedom"),
+        ("open-forgotten", "symmetric(V + away @ opened @ _turned(away))", "symmetric(V)",
+         "what is shared counts as known"),
+        ("no-correction", "np.maximum(kept - _sum(\"trp,trp->tp\", self.CKR, learned @ self.CKR), 0.0)", "kept",
+         "maximum likelihood in place of restricted"),
+        ("labels-as-plays", "left = self.Ce[:, : self.info.plays]", "left = self.Ce", "labels count as rewards' noise"),
+        ("stale-left-over", "in (\"C\", \"CR\", \"H\", \"b\")", "in (\"C\", \"CR\", \"H\", \"b\", \"M\")", "old coefficients kept"),
+    ),
+    *_mutants(
+        "safety/hierarchy.py",
+        ("exact", "EXACT = 100.0", "EXACT = 1e6", "a label outweighs all rewards by itself"),
+        ("moderate-off", "if self.T > 1:\n            self.noise = moderate(", "if False:\n            self.noise = moderate(",
+         "one noise level for all tasks"),
+        ("interpolated", "1e-4 if freedom.sum() < 0.1 * n.sum() else 1e-12", "1e-12",
+         "residuals of an interpolation pass for noise"),
+        ("kept-all", "self.kept = ~outlying(rss / np.maximum(freedom, 1e-9), freedom)", "pass",
+         "one odd task widens all"),
+        ("label-level", "self.label_level = max(least, float(self.label_rss.sum()) / max(freedom, 1.0))", "self.label_level = least",
+         "labels count as more exact than the model is"),
+        ("turns", "(np.eye(p) - inside) / (self.size + size)", "(np.eye(p) - inside) / self.size", "unlinked features cannot turn"),
+        ("never-drop", "_DROP = (7, 12)", "_DROP = ()", "directions on trial stay"),
+        ("never-add", "_ADD = (1, 3, 5, 9, 10)", "_ADD = ()", "nothing is shared"),
+        ("edge", "(1 + np.sqrt(dims / max(n_tasks, 1))) ** 2", "1.0", "noise passes for a direction"),
+        ("most", "if k * (p + T - k) + p <= rows / 2", "if True", "more parameters than rows carry"),
+        ("rank-cap", "min(most, rows.most_directions())", "rows.most_directions()", "the rank given is ignored"),
+        ("unseen", "self.size < 0.05", "self.size < 0.0", "what no row tells counts as seen"),
+        ("spread", "np.sqrt(2 / np.maximum((expected**2)", "0.1 * np.sqrt(2 / np.maximum((expected**2)",
+         "the left-over's variance counts as known"),
+        ("warm-cold", "0 if start is None else PASSES - _WARM", "0", "a warm start takes as long as a cold one"),
+        ("outlying", "_OUTLYING = 3.0", "_OUTLYING = 300.0", "no task is unlike the others"),
+        ("start-units", "s.L * units[:, None], s.D * units**2", "s.L * units[:, None], s.D", "D in the wrong unit"),
+    ),
+    *_mutants(
+        "safety/widening.py",
+        ("hidden", "HIDDEN = 25.0", "HIDDEN = 1.0", "a selective baseline hides the left-over"),
+        ("tails-off", "if rank == 0:\n        return 1.0", "if True:\n        return 1.0", "directions of few tasks count as known"),
+        ("unseen-small", "np.where(unseen, hierarchy.size, np.maximum(", "np.where(unseen & False, hierarchy.size, np.maximum(",
+         "what was never seen counts as nothing"),
+        ("sure", "_SURE = 3.0", "_SURE = 30.0", "a left-over that surely shows is averaged away"),
+        ("significant", "_SIGNIFICANT = 2.0", "_SIGNIFICANT = 20.0", "a common left-over is not multiplied"),
+        ("largest", "_LARGEST = 100.0", "_LARGEST = 1.0", "left-overs are cut"),
+        ("rank-zero", "if hierarchy.shared.rank == 0 else 1.0", "if False else 1.0", "early left-overs count as known"),
+        ("odd-noise-off", "if odd.any():", "if False:", "a task off the shared directions passes for noise"),
+        ("lean-off", "if not told.any():", "if True:", "a level that comes from a lean is taken for a level"),
+        ("lean-threshold", "> 3 * np.sqrt(2 * d * told.sum())", "> -1e9", "every lean counts"),
+        ("lean-size", "/ lean / plays.R.shape[2]", "/ plays.R.shape[2]", "the lean's length is left out"),
+        ("unequal-off", "return max(1.0, float((weight * square).sum() / weight.sum()) / plain)", "return 1.0",
+         "noise that grows with features is taken for even"),
+        ("unequal-narrow", "return max(1.0, float((weight", "return max(0.0, float((weight", "bounds get narrower"),
+        ("own-off", "which = found > expected + _ODD * chance", "which = found < -1.0", "odd tasks are as the others"),
+        ("own-threshold", "_ODD = 2.0", "_ODD = 3.0", "odd tasks are found too late"),
+        ("own-steps", "_ODD_STEPS = 10", "_ODD_STEPS = 1", "an odd task's size is not reached"),
+        ("own-hidden", "scale[odd] = np.minimum(HIDDEN * scale[odd]", "scale[odd] = np.minimum(scale[odd]",
+         "what an odd task hides"),
+        ("added-lost", "D = own[:, None] * shared.D + added[:, None]", "D = own[:, None] * shared.D",
+         "added variance does not arrive"),
+    ),
+    *_mutants(
+        "safety/labels.py",
+        ("averages-off", "found[t] = bool(same and", "found[t] = bool(False and", "averages pass for expectations"),
+        ("averages-fixed", "> _MOVES)\n    return found", ">= 0.0)\n    return found", "fixed baselines pass for averages"),
+        ("least-rows", "_LEAST_ROWS = 10", "_LEAST_ROWS = 1", "a single reward bears claims out"),
+        ("depends-off", "if depends(task, Z, y - claim):", "if False:", "what claims leave out is not looked for"),
+        ("pairs-off", "if statistic > _DEPENDS * np.sqrt(max(variance, 1e-300)):", "if False:", "tasks' own misfits pass"),
+        ("pairs-threshold", "_DEPENDS = 4.5", "_DEPENDS = 9.0", "misfits pass for chance"),
+        ("overall-off", "return bool(overall > p + 5 * np.sqrt(2 * p) + 10)", "return False", "common misfits pass"),
+        ("rises-off", "slope >= _RISES * error and", "", "claims that say nothing pass"),
+        ("one-off", "and abs(slope - 1) <= _OFF_ONE * error + _OFF_EXACT", "", "claims of another size pass"),
+        ("rounding-off", "_OFF_EXACT = 0.02", "_OFF_EXACT = 0.0", "rounded claims are refused"),
+        ("between-tasks", "centred: Float = values - means[task]", "centred: Float = values - values.mean()",
+         "levels bear out what varies within tasks"),
+        ("fixed", "return not vary", "return True", "averages of few requests pass"),
+        ("average-labels", "return Trust(Claims.BORNE_OUT, ~average)", "return Trust(Claims.BORNE_OUT, average | True)",
+         "averages become labels where others are right"),
+    ),
+    *_mutants(
+        "safety/belief.py",
+        ("quantile-half", "return float(norm.isf((1 - self.confidence) / count))",
+         "return float(norm.isf((1 - self.confidence) / count)) / 2", "bounds of half the width"),
+        ("union-off", "count = self.decisions or max(2 * decisions, 100 * n_tasks)", "count = 1", "each bound for itself"),
+        ("sticky-off", "if self.last is not None and self.last.claims is Claims.CONTRADICTED:", "if False:",
+         "contradicted claims come back"),
+        ("distrust-off", "used = (place >= 0) & trusted.labelled[place]", "used = place >= 0", "every claim is a label"),
+        ("noise-unequal", "level = unequal * noise.variance", "level = noise.variance", "unequal noise is not used"),
+        ("open-unequal", "wide, added, unequal * opened)", "wide, added, opened)", "nor in what is open"),
+        ("lean-lost", "added += self._lean().added(rows.plays)", "pass", "the lean is not used"),
+        ("odd-lost", "odd = widening.odd_noise(raw / np.maximum(freedom, 1e-9), freedom, p)", "odd = np.zeros(T)",
+         "odd noise is not used"),
+        ("tails-lost", "np.sqrt(kappa) * hierarchy.shared.L", "hierarchy.shared.L", "tails are not used"),
+        ("left-lost", "widening.left_over(hierarchy))", "hierarchy.shared.D)", "the left-over is not widened"),
+        ("left-error-lost", "left=widening.left_over_error(hierarchy)", "left=0 * widening.left_over_error(hierarchy)",
+         "the left-over's error is not used"),
+        ("student-off", "z=self._placed(student.isf(norm.sf(self.z), freedom))", "z=self._placed(np.full(len(freedom), self.z))",
+         "noise of few rows counts as known"),
+        ("label-error", "label_error=float(np.sqrt(hierarchy.label_level))", "label_error=0.0", "exact labels are points"),
+        ("warm-for-ever", "len(self.y) >= 2 * last.start.rows", "False", "a wrong turn is where all later fits begin"),
+        ("warm-claims", "or last.claims is not trusted.verdict", "", "a fit without labels is where one with labels begins"),
+        ("usual-raw", "/ (noise[task[told]] * np.sqrt(1 - share[told]))", "/ noise[task[told]]", "residuals look too small"),
+        ("unknown-known", "known=self._placed(np.ones(len(self.tasks), dtype=bool))", "known=np.ones(self.n_tasks, dtype=bool)",
+         "tasks without rows are served"),
+        ("constant-rewards", "if len(seen.y) == 0 or np.ptp(seen.y) == 0:", "if len(seen.y) == 0:",
+         "rewards that never vary are believed to have no noise"),
+        ("rank-lost", "fit(self._sampled(rows), start, self.rank)", "fit(self._sampled(rows), start)", "the rank is ignored"),
+        ("sample-off", "if T <= _SAMPLED:\n            return rows", "if True:\n            return rows", "many tasks cost much"),
+    ),
+    *_mutants(
+        "safety/noise.py",
+        ("shrink-off", "shrunk = (prior * level + own * np.where(used, variance, 0.0)) / (prior + own)", "shrunk = variance",
+         "each task's few rows tell its noise"),
+    ),
+    *_mutants(
+        "safety/_kernels.py",
+        ("up", "UP = 2.0", "UP = 0.0", "the left-over's variance counts as known"),
+        ("up-label", "lower = _below(mean[k], narrowed + _left_over(ax, ab, beta, left), z)", "lower = _below(mean[k], narrowed, z)",
+         "the left-over's variance counts as known beside a label"),
+        ("z", "return mean - z * np.sqrt(max(variance, 0.0))", "return mean - z / 2 * np.sqrt(max(variance, 0.0))",
+         "bounds of half the width"),
+        ("nan-guard", "mean * mean):\n        return -np.inf", "mean * mean):\n        return mean",
+         "a variance that is not a number bounds something"),
+        ("negative-guard", "if not variance >= -1e-9 * (1.0 + mean * mean):", "if not variance == variance:",
+         "a negative variance counts as none"),
+        ("label-floor", "noise = max(error, label_error) ** 2", "noise = error**2", "exact labels are points"),
+        ("surprise-off", "if surprise * surprise > z * z * (total", "if surprise * surprise > 1e300 * (total",
+         "a label that contradicts the belief is used"),
+        ("surprise-left", "(total + _left_over(ab, ab, 0.0, left))", "total", "a label is contradicted too soon"),
+        ("disagrees-open", "gate[t] = DISAGREES\n", "", "a contradicted task is served again at once"),
+        ("to-beat-off", "if not mean[k] > to_beat:", "if mean[k] != mean[k]:", "worse actions are played"),
+        ("to-beat-label", "to_beat = r if label else mean_b", "to_beat = mean_b", "a label does not say what is to beat"),
+        ("literal-swapped", "if literal and sign > 0:", "if not literal and sign > 0:", "the two floors are swapped"),
+        ("floor-literal", "(reward if literal else abs(reward))", "(abs(reward) if literal else reward)", "so are they for labels"),
+        ("untrusted-free", "if (not label and cleared) or (label", "if (not given and cleared) or (label",
+         "a claim that is not believed stands for the baseline"),
+        ("difference-any", "cleared = ahead >= 0.0", "cleared = cleared or ahead >= 0.0", "either bound is enough"),
+        ("top-std", "top = r + z_of[t] * error if number else r", "top = r", "a label's error does not raise the floor"),
+        ("shift-off", "shift = gain * surprise", "shift = 0.0", "a label moves nothing"),
+        ("gain-off", "beta = cross * gain", "beta = 0.0", "a label narrows nothing"),
+        ("baseline-again", "if k == index[i]:\n                continue", "if k == -5:\n                continue", "the baseline is certified"),
+        ("first-only", "if cleared:\n                chosen[i]", "if not cleared:\n                break\n            if cleared:\n                chosen[i]",
+         "only the best is tried"),
+        ("gate-ignored", "if gate[t] != OPEN:", "if gate[t] == -7:", "shut gates do not hold"),
+        ("unit-lost", "chosen[i], bound[i], code[i] = k, lower * unit, CERTIFIED", "chosen[i], bound[i], code[i] = k, lower, CERTIFIED",
+         "bounds in the belief's units"),
+    ),
+    *_mutants(
+        "safety/gates.py",
+        ("shut-all", "self.codes[self.codes == OPEN] = reason", "self.codes[0] = reason", "a change of all shuts one"),
+        ("new-open", "np.where(belief.known, OPEN, shut)", "np.where(belief.known | True, OPEN, shut)", "unknown tasks are open"),
+    ),
+    *_mutants(
+        "safety/watch.py",
+        ("tail", "TAIL = 1e-6", "TAIL = 1.0", "alarms for nothing"),
+        ("tail-small", "TAIL = 1e-6", "TAIL = 1e-30", "no alarm in time"),
+        ("lean", "_LEAN = 2.0", "_LEAN = 0.0", "what selection adds passes for a drift"),
+        ("bet", "    0.3  # on a shift", "    0.01  # on a shift", "shifts are noticed late"),
+        ("rank-only", "bet_on_size(max(larger, 2.0 * _over(abs(u))))", "bet_on_size(larger)", "unfair where doubt outweighs noise"),
+        ("normal-only", "bet_on_size(max(larger, 2.0 * _over(abs(u))))", "bet_on_size(2.0 * _over(abs(u)))", "unfair for heavy tails"),
+        ("no-restart", "if logs[i] <= 0.0:", "if False:", "a long quiet time hides a change"),
+        ("since", "most, since = logs[i], starts[i]", "most, since = logs[i], number", "rows from before the alarm are lost"),
+        ("again", "self._rung[task] = True", "pass", "the same alarm rings for ever"),
+        ("all-off", "if self._apart and", "if False and", "a change of all is noticed task by task"),
+        ("all-crowded", ">= self._apart:", ">= 0:", "one busy task passes for all"),
+        ("few-residuals", "_LEAST = 100", "_LEAST = 0", "ranks among few say something"),
+        ("unknown-watched", "or not b.known[task]", "", "tasks without a belief ring"),
+        ("state-lost", "self._last[rows[:-1]] = last", "pass", "what was put back is not as it was"),
+    ),
+    *_mutants(
+        "learner/memory.py",
+        ("forget-rows", "kept: Bool = number >= first[task]", "kept: Bool = number >= 0 * first[task]", "rows from before a drift count"),
+        ("forget-less", "max(since, self.since.get(task, 0))", "since", "an older change takes back a newer one"),
+        ("forget-task", "first[t] = max(first[t], start)", "first[t] = start", "a task's change takes back that of all"),
+        ("late-snapshot", "dict(self.since)", "self.since", "a snapshot changes"),
+        ("retracted", "kept &= ~np.isin(number", "kept |= np.isin(number", "rewards taken back are learned from"),
+        ("sample-old", "task, X = task[-SAMPLE:], X[-SAMPLE:]", "task, X = task[:SAMPLE], X[:SAMPLE]", "old offers stay"),
+    ),
+    *_mutants(
+        "learner/learner.py",
+        ("alarm-open", "self.gates.shut(task, DRIFT)", "pass", "a drifted task is served"),
+        ("alarm-remember", "self.memory.forget(task, since)", "pass", "rows from before a drift are learned from"),
+        ("warm-after-drift", "None if EVERY_TASK in snapshot.since else self.belief", "self.belief", "the old world is where the new fit begins"),
+        ("few", "_FEW = 3", "_FEW = 1", "one wrong claim forgets all"),
+        ("share", "_SHARE = 0.05", "_SHARE = 0.9", "many wrong claims change nothing"),
+        ("dated", "max(alarm.since, self._disagreed.get(alarm.task, 0))", "alarm.since", "a claim does not date a change"),
+        ("claims-kept", "self._disagreed: dict[int, int] = {}", "self._disagreed: dict[int, int] = getattr(self, '_disagreed', {})",
+         "wrong claims of old beliefs count"),
+        ("nan-label", "if not math.isnan(reward):", "if True:", "unknown rewards become labels"),
+        ("settled", "_RARELY = 0.02", "_RARELY = 2.0", "refits stop while much is uncertain"),
+        ("state", "self.gates.codes[:] = codes", "pass", "what was put back stays shut"),
+        ("unwatched", "return self.check(task, x, y, number)", "return []", "rewards are not looked at"),
+    ),
+]  # fmt: skip
+
+
+def survives(mutant: Mutant, folder: Path) -> bool:
+    """Whether all tests pass with the fault in place."""
+    target = folder / PACKAGE / mutant.path
+    source = (ROOT / PACKAGE / mutant.path).read_text()
+    if source.count(mutant.text) != 1:
+        raise SystemExit(
+            f"{mutant.name}: its text stands {source.count(mutant.text)} times in {mutant.path}."
+        )
+    target.write_text(source.replace(mutant.text, mutant.fault))
+    try:
+        return _tests_pass(mutant.path, folder)
+    finally:
+        target.write_text(source)
+
+
+def _tests_pass(path: str, folder: Path) -> bool:
+    """Run in a child that has the heavy imports already; uncompiled, since compiling takes longer than testing."""
+    child = os.fork()
+    if child == 0:
+        os.chdir(folder)
+        sys.dont_write_bytecode = True  # two faults a second apart could share one file of bytecode
+        sys.path.insert(0, str(folder / "src"))
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), 1)
+        files = [str(ROOT / "tests" / name) for name in TESTS[path]]
+        options = ["-x", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", "not statistical"]
+        os._exit(int(pytest.main([*options, "--rootdir", str(ROOT), *files])))
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code not in (0, 1):
+        raise SystemExit(f"{path}: the tests did not run (exit code {code}).")
+    return code == 0
+
+
+def main(words: list[str]) -> int:
+    chosen = [m for m in MUTANTS if not words or any(word in f"{m.path}:{m.name}" for word in words)]
+    survivors = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        shutil.copytree(ROOT / PACKAGE, folder / PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
+        for path in dict.fromkeys(mutant.path for mutant in chosen):
+            if not _tests_pass(path, folder):
+                raise SystemExit(f"The tests of {path} fail without any fault.")
+        for mutant in chosen:
+            alive = survives(mutant, folder)
+            print(
+                f"{'SURVIVES' if alive else 'killed  '}  {mutant.path}: {mutant.name} ({mutant.why})",
+                flush=True,
+            )
+            survivors += [mutant] * alive
+    print(f"{len(chosen)} faults, {len(survivors)} survive.")
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,76 @@
+"""Gates: who may leave the baseline, and why not."""
+
+import numpy as np
+
+from banister.safety.belief import Belief
+from banister.safety.gates import EVERY_TASK, Gates
+from banister.safety.reasons import (
+    BASELINE_BEST,
+    CERTIFIED,
+    CODES,
+    DISAGREES,
+    DRIFT,
+    NEW_TASK,
+    NO_DATA,
+    OPEN,
+    REASONS,
+    TOO_UNCERTAIN,
+    Reason,
+)
+from belief_world import belief
+
+SOME = belief(np.zeros((3, 1)), np.zeros((3, 1, 1)), known=np.array([True, False, True]))
+
+
+def test_open_where_a_task_is_known():
+    gates = Gates.of(SOME)
+    assert gates.codes.tolist() == [OPEN, NEW_TASK, OPEN]
+    assert gates.any_open
+    assert [gates.is_open(t) for t in range(5)] == [True, False, True, False, False]
+
+
+def test_shut_while_nothing_is_known():
+    gates = Gates.of(Belief.none(2, 3))
+    assert gates.codes.tolist() == [NO_DATA, NO_DATA]
+    assert not gates.any_open
+    assert not Gates.of(Belief.none(0, 3)).any_open
+
+
+def test_one_gate_or_all_that_are_open():
+    gates = Gates.of(SOME)
+    gates.shut(0)
+    assert gates.codes.tolist() == [DRIFT, NEW_TASK, OPEN]
+    gates.shut(0, DISAGREES)
+    gates.shut(9)  # a task that came after the belief
+    assert gates.codes.tolist() == [DISAGREES, NEW_TASK, OPEN]
+    gates.shut(EVERY_TASK)
+    assert gates.codes.tolist() == [DISAGREES, NEW_TASK, DRIFT]  # the others keep their reasons
+    assert not gates.any_open
+
+
+def test_a_copy_is_its_own():
+    gates = Gates.of(SOME)
+    copy = gates.copy()
+    copy.shut(0)
+    assert gates.is_open(0)
+    assert not copy.is_open(0)
+
+
+def test_reasons_and_their_numbers():
+    assert [r.code for r in Reason] == list(range(len(REASONS)))
+    assert CODES[Reason.DRIFT] == DRIFT
+    names = [
+        REASONS[c].name
+        for c in (CERTIFIED, BASELINE_BEST, TOO_UNCERTAIN, NO_DATA, NEW_TASK, DISAGREES, DRIFT)
+    ]
+    assert names == [
+        "CERTIFIED",
+        "BASELINE_BEST",
+        "TOO_UNCERTAIN",
+        "NO_DATA",
+        "NEW_TASK",
+        "DISAGREES",
+        "DRIFT",
+    ]
+    assert str(Reason.DISAGREES) == "fallback:baseline-disagrees"
+    np.testing.assert_array_equal(len(set(REASONS)), 7)
