@@ -1,0 +1,1 @@
+"""Families invented after the rules were set, without a look at them."""

@@ -1,0 +1,118 @@
+"""Who plays a world of the safety grid: the live object, the policy of trials, or an ungated learner."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from worlds import Bool, Float, Int, Round
+
+import banister as bn
+from banister import SafeAltGDmin
+from banister.contract import Outcomes, Requests
+from banister.safety.belief import Belief
+
+
+class Player(Protocol):
+    """Answers rounds and learns from what came back."""
+
+    def decide(self, asked: Round, claim: Float, error: Float | float) -> tuple[Int, Int, Bool]:
+        """Ids, actions, and whether each was certified."""
+
+    def learn(self, ids: Int, task: Int, X: Float, y: Float) -> None:
+        """Rewards of earlier decisions."""
+
+    def warm_start(self, task: Int, X: Float, y: Float) -> None:
+        """A log from before the first decision."""
+
+    def errors(self, asked: Round) -> Float:
+        """Standardised errors of the belief over all actions on offer, where it knows the task."""
+
+    def describe(self) -> dict[str, Any]:
+        """What else a row should say."""
+
+
+def standardised_errors(belief: Belief | None, asked: Round) -> Float:
+    """`(x'm − x'θ) / sd` under the belief's own variance, as decisions use it."""
+    if belief is None or not belief.known.any():
+        return np.zeros(0)
+    t, Z = asked.task, belief.frame.rows(asked.actions)
+    ok = belief.known[t]
+    miss = np.einsum("mkd,md->mk", Z, belief.mean[t]) - asked.mean / belief.frame.reward
+    open_ = 2 * np.sqrt(((Z @ belief.away[t]) ** 4 * belief.left**2).sum(axis=2))
+    spread = np.einsum("mkd,mde,mke->mk", Z, belief.V[t], Z) + open_
+    return (miss / np.sqrt(spread))[ok].ravel()
+
+
+class Live:
+    """`SafeBandit`, a round of decisions and of rewards at a time."""
+
+    def __init__(self, alpha: float, seed: int) -> None:
+        self.bandit = bn.SafeBandit(alpha=alpha, refits="inline", seed=seed)
+
+    def decide(self, asked: Round, claim: Float, error: Float | float) -> tuple[Int, Int, Bool]:
+        made = self.bandit.decide_many(
+            [str(t) for t in asked.task], asked.actions, baselines=asked.baseline,
+            baseline_rewards=claim, baseline_reward_std=error,
+        )  # fmt: skip
+        ids, action, certified = zip(*((d.id, d.action, d.certified) for d in made), strict=True)
+        return np.array(ids), np.array(action), np.array(certified)
+
+    def learn(self, ids: Int, task: Int, X: Float, y: Float) -> None:
+        self.bandit.reward_many(ids.tolist(), y.tolist())
+
+    def warm_start(self, task: Int, X: Float, y: Float) -> None:
+        columns = {f"f{j:03d}": column for j, column in enumerate(X.T)}
+        self.bandit.warm_start({"task": [str(t) for t in task], "reward": y, **columns})
+
+    def errors(self, asked: Round) -> Float:
+        return np.zeros(0)
+
+    def describe(self) -> dict[str, Any]:
+        return {"versions": self.bandit.version}
+
+
+class Trial:
+    """`SafeAltGDmin`, as trials hold it."""
+
+    def __init__(self, alpha: float, n_tasks: int, seed: int) -> None:
+        self.policy, self.asked = SafeAltGDmin(alpha), 0
+        self.policy.reset(n_tasks, np.random.default_rng(seed))
+
+    def decide(self, asked: Round, claim: Float, error: Float | float) -> tuple[Int, Int, Bool]:
+        made = self.policy.decide(Requests(asked.task, asked.actions, asked.baseline, claim, error))
+        ids = np.arange(self.asked, self.asked + len(made))
+        self.asked += len(made)
+        return ids, made.index, made.certified
+
+    def learn(self, ids: Int, task: Int, X: Float, y: Float) -> None:
+        self.policy.learn(Outcomes(task, X, y, ids))
+
+    def warm_start(self, task: Int, X: Float, y: Float) -> None:
+        """A trial knows no logs: each row is a request with nothing else to choose."""
+        row = Round(task, X[:, None], y[:, None], np.zeros(len(task), dtype=int))
+        ids, *_ = self.decide(row, np.full(len(task), np.nan), 0.0)
+        self.learn(ids, task, X, y)
+
+    def errors(self, asked: Round) -> Float:
+        learner = self.policy._mode.learner
+        return standardised_errors(None if learner is None else learner.belief, asked)
+
+    def describe(self) -> dict[str, Any]:
+        learner = self.policy._mode.learner
+        return {"rank": learner.belief.rank, "claims": str(learner.belief.claims)}
+
+
+class Ungated(Trial):
+    """Greedy by the belief made from its own plays; labels of baselines do not help it.
+
+    The greedy action is handed in as the baseline: nothing is expected to be better, so it is played.
+    """
+
+    def decide(self, asked: Round, claim: Float, error: Float | float) -> tuple[Int, Int, Bool]:
+        theta, index = self.policy.theta, asked.baseline
+        if theta is not None:
+            seen = np.abs(theta.T[asked.task]).sum(axis=1) > 0
+            index = np.where(seen, np.einsum("mkd,dm->mk", asked.actions, theta[:, asked.task]).argmax(1), index)
+        ids, *_ = super().decide(asked._replace(baseline=index), np.full(len(index), np.nan), 0.0)
+        return ids, index, np.ones(len(index), dtype=bool)
