@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from families import KNOWN, UNKNOWN, family
 from worlds import Bool, Float, Int, Level, World
 

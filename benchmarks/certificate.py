@@ -25,15 +25,17 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "BANISTER_THREADS"):
-    os.environ.setdefault(_name, "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("BANISTER_THREADS", "1")
+
+import numpy as np
+from joblib import Parallel, delayed
+from rich.progress import track
 
 import blind  # noqa: F401  (adds its families)
-import numpy as np
 from families import FAMILIES
-from joblib import Parallel, delayed
 from players import Live, Player, Trial, Ungated
-from rich.progress import track
 from worlds import Round, World
 
 BINS = np.linspace(0, 10, 201)  # of |standardised error|; enough for the 99.9 % point at 0.05
@@ -151,7 +153,8 @@ def line(name: str, known: str, rows: list[dict[str, Any]]) -> list[str]:
         name, known, str(len(rows)), str(sum(r["violations"] > 0 for r in rows)),
         f"{sum(r['violations'] for r in rows)} / {left}",
         f"{max(r['worst'] for r in rows):.2g}" if any(r["violations"] for r in rows) else "",
-        f"{left / sum(r['plays'] for r in rows):.2f}", f"{mean('late', rows):.2f}", f"{mean('gain', rows):.2f}",
+        f"{left / sum(r['plays'] for r in rows):.2f}", f"{mean('late', rows):.2f}",
+        f"{mean('gain', rows):.2f}",
         f"{sum(r['ungated violations'] > 0 for r in free)}/{len(free)}, {mean('ungated gain', free):.2f}"
         if free else "", *_pooled(rows),
     ]  # fmt: skip
@@ -217,7 +220,9 @@ def main() -> None:
     done = {(r["family"], r["known"], r["seed"]) for r in rows}
     seeds = range(asked.first, asked.first + asked.seeds)
     cells = [(n, k, s) for s in seeds for n in names for k in FAMILIES[n].known]
-    jobs = [delayed(run)(*c, asked.policy, c[2] - asked.first < asked.ungated) for c in cells if c not in done]
+    jobs = [
+        delayed(run)(*c, asked.policy, c[2] - asked.first < asked.ungated) for c in cells if c not in done
+    ]
     work = Parallel(n_jobs=asked.jobs, return_as="generator_unordered")(jobs)
     with lines.open("a") as out:
         for row in track(work, description="runs", total=len(jobs)):

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import worlds as w
-from worlds import Float, Int, Round, World
 
+import worlds as w
 from banister import Synthetic
 from banister.contract import Choices, Requests
+from worlds import Float, Int, Round, World
 
 ALPHAS = (0.05, 0.1, 0.2, 0.3, 0.5)
 BOTH, KNOWN, UNKNOWN = (True, False), (True,), (False,)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
-from worlds import Bool, Float, Int, Round
 
 import banister as bn
 from banister import SafeAltGDmin
 from banister.contract import Outcomes, Requests
 from banister.safety.belief import Belief
+from worlds import Bool, Float, Int, Round
 
 
 class Player(Protocol):
@@ -113,6 +113,7 @@ class Ungated(Trial):
         theta, index = self.policy.theta, asked.baseline
         if theta is not None:
             seen = np.abs(theta.T[asked.task]).sum(axis=1) > 0
-            index = np.where(seen, np.einsum("mkd,dm->mk", asked.actions, theta[:, asked.task]).argmax(1), index)
+            scores = np.einsum("mkd,dm->mk", asked.actions, theta[:, asked.task])
+            index = np.where(seen, scores.argmax(axis=1), index)
         ids, *_ = super().decide(asked._replace(baseline=index), np.full(len(index), np.nan), 0.0)
         return ids, index, np.ones(len(index), dtype=bool)
