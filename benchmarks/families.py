@@ -36,9 +36,16 @@ class Family:
 FAMILIES: dict[str, Family] = {}
 
 
-def family(group: str, name: str, kind: type[World], rounds: int, known: tuple[bool, ...] = BOTH, **settings: Any) -> None:  # fmt: skip # noqa: E501
-    """Name one family."""
-    FAMILIES[name] = Family(group, lambda seed: kind(seed, **settings), rounds, known)
+def family(
+    group: str, name: str, kind: type[World], rounds: int, known: tuple[bool, ...] = BOTH, **settings: Any
+) -> None:
+    """Name one family; with `explores="alpha"` the policy in place explores as often as alpha lets it."""
+
+    def make(seed: int) -> World:
+        share = {"explores": ALPHAS[seed % len(ALPHAS)]} if settings.get("explores") == "alpha" else {}
+        return kind(seed, **settings | share)
+
+    FAMILIES[name] = Family(group, make, rounds, known)
 
 
 # Levels, averages and arms, as an application would first try them.
@@ -55,10 +62,10 @@ for noise in (0.01, 0.1, 0.3):
 family("table", "intercept", w.Level, 110)
 family("table", "intercept weak", w.Level, 110, scale=0.3, noise=1.0, T=40)
 family("table", "intercept rank 8", w.Level, 110, r=8, scale=0.6, noise=0.5, T=40, d=20)
-family("table", "arms exploring", w.Arms, 200, explores=0.1)
-family("table", "arms p=4 exploring", w.Arms, 200, explores=0.1, p=4)
+family("table", "arms exploring", w.Arms, 200, explores="alpha")
+family("table", "arms p=4 exploring", w.Arms, 200, explores="alpha", p=4)
 family("table", "own subspace", w.OwnSubspace, 110)
-family("table", "items exploring", w.Items, 300)
+family("table", "items exploring", w.Items, 300, explores="alpha")
 family("table", "outlier task", w.OutlierTask, 110)
 family("table", "decay .7", w.Paper, 110, spectrum=tuple(0.7 ** np.arange(40)), noise=0.03)
 family("table", "kappa 20", w.Paper, 110, spectrum=(1.0, 0.3, 0.05), noise=0.05)
