@@ -6,8 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-import banister as bn
-from banister import SafeAltGDmin
+from banister import SafeAltGDmin, SafeBandit
 from banister.contract import Outcomes, Requests
 from banister.safety.belief import Belief
 from worlds import Bool, Float, Int, Round
@@ -32,25 +31,28 @@ class Player(Protocol):
         """What else a row should say."""
 
 
-def standardised_errors(belief: Belief | None, asked: Round) -> Float:
-    """`(x'm − x'θ) / sd` under the belief's own variance, as decisions use it."""
-    if belief is None or not belief.known.any():
+def standardised_errors(belief: Belief, asked: Round, number: Int) -> Float:
+    """`(x'm − x'θ) / sd` under the belief's own variance; `number` is the belief's own of each task."""
+    ok = number < belief.n_tasks
+    ok[ok] = belief.known[number[ok]]
+    if not ok.any():
         return np.zeros(0)
-    t, Z = asked.task, belief.frame.rows(asked.actions)
-    ok = belief.known[t]
-    miss = np.einsum("mkd,md->mk", Z, belief.mean[t]) - asked.mean / belief.frame.reward
-    open_ = 2 * np.sqrt(((Z @ belief.away[t]) ** 4 * belief.left**2).sum(axis=2))
-    spread = np.einsum("mkd,mde,mke->mk", Z, belief.V[t], Z) + open_
-    return (miss / np.sqrt(spread))[ok].ravel()
+    t, Z = number[ok], belief.frame.rows(asked.actions[ok])
+    miss = np.einsum("mkd,md->mk", Z, belief.mean[t]) - asked.mean[ok] / belief.frame.reward
+    unsure = 2 * np.sqrt(((Z @ belief.away[t]) ** 4 * belief.left**2).sum(axis=2))
+    variance = np.einsum("mkd,mde,mke->mk", Z, belief.V[t], Z) + unsure
+    return (miss / np.sqrt(variance)).ravel()
 
 
 class Live:
     """`SafeBandit`, a round of decisions and of rewards at a time."""
 
     def __init__(self, alpha: float, seed: int) -> None:
-        self.bandit = bn.SafeBandit(alpha=alpha, refits="inline", seed=seed)
+        self.bandit = SafeBandit(alpha=alpha, refits="inline", seed=seed)
+        self.numbers: dict[int, int] = {}  # tasks are numbered in the order in which they appear
 
     def decide(self, asked: Round, claim: Float, error: Float | float) -> tuple[Int, Int, Bool]:
+        self._number(asked.task)
         made = self.bandit.decide_many(
             [str(t) for t in asked.task], asked.actions, baselines=asked.baseline,
             baseline_rewards=claim, baseline_reward_std=error,
@@ -58,18 +60,29 @@ class Live:
         ids, action, certified = zip(*((d.id, d.action, d.certified) for d in made), strict=True)
         return np.array(ids), np.array(action), np.array(certified)
 
+    def _number(self, task: Int) -> Int:
+        return np.array([self.numbers.setdefault(int(t), len(self.numbers)) for t in task])
+
     def learn(self, ids: Int, task: Int, X: Float, y: Float) -> None:
         self.bandit.reward_many(ids.tolist(), y.tolist())
 
     def warm_start(self, task: Int, X: Float, y: Float) -> None:
+        self._number(task)
         columns = {f"f{j:03d}": column for j, column in enumerate(X.T)}
         self.bandit.warm_start({"task": [str(t) for t in task], "reward": y, **columns})
 
     def errors(self, asked: Round) -> Float:
-        return np.zeros(0)
+        engine = self.bandit._engine
+        return standardised_errors(engine.model.belief, asked, self._number(asked.task))
 
     def describe(self) -> dict[str, Any]:
-        return {"versions": self.bandit.version}
+        found = self.bandit.status()
+        return {
+            "rank": found.rank,
+            "claims": found.claims,
+            "drifts": found.drifts,
+            "models": self.bandit.version,
+        }
 
 
 class Trial:
@@ -96,7 +109,7 @@ class Trial:
 
     def errors(self, asked: Round) -> Float:
         learner = self.policy._mode.learner
-        return standardised_errors(None if learner is None else learner.belief, asked)
+        return np.zeros(0) if learner is None else standardised_errors(learner.belief, asked, asked.task)
 
     def describe(self) -> dict[str, Any]:
         learner = self.policy._mode.learner
