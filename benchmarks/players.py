@@ -8,6 +8,8 @@ import numpy as np
 
 from banister import SafeAltGDmin, SafeBandit
 from banister.contract import Outcomes, Requests
+from banister.policies.certified_mode import EAGER
+from banister.policies.schedules import Schedule
 from banister.safety.belief import Belief
 from worlds import Bool, Float, Int, Round
 
@@ -88,8 +90,10 @@ class Live:
 class Trial:
     """`SafeAltGDmin`, as trials hold it."""
 
+    schedule: Schedule | None = None
+
     def __init__(self, alpha: float, n_tasks: int, seed: int) -> None:
-        self.policy, self.asked = SafeAltGDmin(alpha), 0
+        self.policy, self.asked = SafeAltGDmin(alpha, schedule=self.schedule), 0
         self.policy.reset(n_tasks, np.random.default_rng(seed))
 
     def decide(self, asked: Round, claim: Float, error: Float | float) -> tuple[Int, Int, Bool]:
@@ -119,8 +123,11 @@ class Trial:
 class Ungated(Trial):
     """Greedy by the belief made from its own plays; labels of baselines do not help it.
 
-    The greedy action is handed in as the baseline: nothing is expected to be better, so it is played.
+    The greedy action is handed in as the baseline: nothing is expected to be better, so it is played. Nothing
+    ever seems to be gained from more rows then, so the schedule is set.
     """
+
+    schedule = EAGER
 
     def decide(self, asked: Round, claim: Float, error: Float | float) -> tuple[Int, Int, Bool]:
         theta, index = self.policy.theta, asked.baseline
