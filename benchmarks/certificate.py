@@ -34,6 +34,7 @@ from joblib import Parallel, delayed
 from rich.progress import track
 
 import blind  # noqa: F401  (adds its families)
+import invented  # noqa: F401  (adds its families)
 from families import FAMILIES
 from players import Live, Player, Trial, Ungated
 from worlds import Round, World
