@@ -1,9 +1,17 @@
-"""The stress grid: does the certificate hold where its assumptions do not, and what does it cost?
+"""The safety grid: does the live object keep its promise, where does it open, and what does it earn?
 
-Random cells in families, one hardship each on top of a random choice of noise, alpha and baseline. Beside the
-certified policy play converged mode and an ungated greedy policy on the same requests.
+Plays `SafeBandit` (in memory, refits inline) in every family of `families.py`, round by round. A play is a
+violation if it left the baseline and its true expected reward is below `r_b − α|r_b|` of the baseline that
+the request named. Where a policy in place explores, the action that it drew is the request's baseline, which
+is what an application would say; a random log goes in through `warm_start`. The gain counts from what the
+policy in place earns to what the best action earns. Beside it: an ungated learner, which is greedy by the
+same belief made from its own plays; and, where the model holds, standardised errors of the belief over all
+actions on offer, from the first belief on.
 
-    python benchmarks/certificate.py [--runs-per-family 40] [--first 0] [--jobs 2] [--families A,B] [--out F]
+    python benchmarks/certificate.py [--families A;B] [--groups script;table] [--seeds 20] [--first 0]
+        [--jobs 1] [--policy] [--ungated 2] [--out bench-certificate]
+
+Writes `OUT.jsonl` (one line a run; runs found there are not repeated), `OUT.json` and `OUT.md`.
 """
 
 from __future__ import annotations
@@ -12,6 +20,7 @@ import argparse
 import json
 import os
 import sys
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -22,161 +31,208 @@ os.environ.setdefault("BANISTER_THREADS", "1")
 
 import numpy as np
 from joblib import Parallel, delayed
-from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
-from banister import SafeAltGDmin, Synthetic
-from banister.contract import GREEDY, Choices, Outcomes, Requests
-from banister.data import TaskData
-from banister.estimators._passes import Passes
-from banister.estimators._quick import solve_quick
-from banister.estimators._varpro import Whitening
-from banister.safety.evidence import Evidence
-from banister.simulation.trial import one_trial
+import blind  # noqa: F401  (adds its families)
+import invented  # noqa: F401  (adds its families)
+from families import FAMILIES
+from players import Live, Player, Trial, Ungated
+from worlds import Round, World
 
-NOISE = (1e-3, 1e-2, 0.03, 0.1, 0.3)
-ALPHA = (0.05, 0.1, 0.2, 0.35, 0.5)
-# What a cell has besides noise, alpha and baseline rank; `{}` draws a context law too.
-FAMILIES: dict[str, list[dict[str, Any]]] = {
-    "plain": [{}],
-    "contexts": [{"contexts": c} for c in ("uniform", "correlated", "shifted", "non-negative")],
-    "heavy tails": [{"noise_law": "student"}],
-    "noise per task": [{"noise_spread": 3.0}],
-    "outlier task": [{"outliers": 1}, {"outliers": 2}],
-    "ragged traffic": [{"traffic_ratio": 10.0}],
-    "noisy r_b": [{"baseline_reward_std": s} for s in (0.01, 0.03, 0.1)],
-    "biased r_b": [{"baseline_bias": b, "claimed_std": abs(b)} for b in (0.02, -0.02, 0.05, -0.05)],
-    "understated s_b": [{"baseline_reward_std": s, "claimed_std": s / 2} for s in (0.01, 0.03, 0.1)],
-    "decaying spectrum": [{"decay": 0.3}, {"decay": 0.5}],
-    "rank 1": [{"rank": 1}],
-    "rank 3": [{"rank": 3}],
-    "rank 5": [{"rank": 5}],
-    "kappa": [{"kappa": 5.0}, {"kappa": 20.0}],
-    "unknown r_b": [{"baseline_known": False}],
-    "unknown r_b, hard": [
-        {"baseline_known": False, **k}
-        for k in ({"outliers": 1}, {"noise_law": "student"}, {"traffic_ratio": 10.0}, {"kappa": 5.0})
-    ],
-    "fixed action sets": [{"action_sets": "fixed"}],
-    "drift": [{"drift_at": 45, "drift": 1.0}, {"drift_at": 45, "drift": 0.3}],
-    "drift, unknown r_b": [{"drift_at": 45, "drift": 1.0, "baseline_known": False}],
-    "large": [{"dim": 100, "tasks": 100}, {"dim": 100, "tasks": 100, "baseline_known": False}],
-}
+BINS = np.linspace(0, 10, 201)  # of |standardised error|; enough for the 99.9 % point at 0.05
+TOLERANCE = 1e-9  # of rounding, relative to the baseline's reward
 
 
-class Ungated:
-    """Greedy on the pooled fit of all rewards, refitted at the end of each epoch; the true rank is given."""
+class Tally:
+    """What one run adds up to."""
 
-    block = None
+    def __init__(self, alpha: float) -> None:
+        self.alpha = alpha
+        self.plays = self.left = self.late = self.late_plays = self.unpromised = 0
+        self.got = self.base = self.best = 0.0
+        self.bad: list[tuple[int, int, float]] = []
+        self.first: int | None = None
+        self.errors, self.squares = np.zeros(len(BINS), dtype=int), 0.0
 
-    def __init__(self, rank: int) -> None:
-        self.rank, self.theta = rank, None
-
-    def reset(self, n_tasks: int, rng: np.random.Generator) -> None:
-        self.n_tasks, self.evidence, self.theta = n_tasks, Evidence(labels=False), None
-
-    def decide(self, requests: Requests) -> Choices:
-        if self.theta is None:
-            return Choices.of_baseline(requests)
-        return Choices.of_index(requests, requests.scores(self.theta).argmax(axis=1), GREEDY)
-
-    def learn(self, outcomes: Outcomes) -> None:
-        self.evidence.learn(outcomes)
-
-    def end_epoch(self) -> None:
-        plays = self.evidence.plays()
-        if plays is None:
-            return
-        data = TaskData.from_codes(plays.X, plays.y, plays.task, np.arange(self.n_tasks))
-        fit = solve_quick(Passes(data, self.rank), Whitening.of(data))
-        self.theta = fit.B @ fit.W
-
-
-def cell(family: str, number: int) -> tuple[dict[str, Any], float, int]:
-    """Settings of the environment, alpha and rounds per epoch of one run."""
-    rng = np.random.default_rng([list(FAMILIES).index(family), number])
-    settings: dict[str, Any] = {"dim": 40, "tasks": 40, "rank": 2, "actions": 10}
-    settings["noise_std"] = float(rng.choice(NOISE))
-    settings["baseline_rank"] = int(rng.choice((2, 5, 9)))
-    alpha, rounds = float(rng.choice(ALPHA)), int(rng.choice((15, 25, 50)))
-    hard = FAMILIES[family]
-    settings |= hard[number % len(hard)]
-    if "drift_at" in settings:
-        settings["drift_at"] = 5 * rounds // 2
-    return settings, alpha, rounds
-
-
-def run(family: str, number: int) -> dict[str, Any]:
-    warnings.simplefilter("ignore")
-    settings, alpha, rounds = cell(family, number)
-    env = Synthetic(**settings)
-    policies = {
-        "certified": SafeAltGDmin(alpha),
-        "converged": SafeAltGDmin(alpha, safety="converged", rank=settings["rank"]),
-        "ungated": Ungated(settings["rank"]),
-    }
-    results = one_trial(env, policies, epochs=5, rounds=rounds, seed=number, alpha=alpha)
-    row: dict[str, Any] = {"family": family, "number": number, "alpha": alpha, "rounds": rounds, **settings}
-    for name, result in results.items():
-        row[f"{name} violations"] = int(result.violations.sum())
-        row[f"{name} regret"] = float(result.regret.sum())
-        row[f"{name} shortfall"] = float(result.shortfall.max())
-        row[f"{name} seconds"] = float(result.seconds.sum())
-    row["opened"] = bool(results["certified"].certified.sum() > 0)
-    row["certified late"] = float(results["certified"].certified[1:].mean())
-    row["certified violations by epoch"] = results["certified"].violations.tolist()
-    return row
-
-
-def report(rows: list[dict[str, Any]], console: Console) -> None:
-    table = Table(
-        "family", "runs", "opened", "violating", "ungated", "converged", "regret / ungated", "certified late"
-    )
-    groups = [(f, [r for r in rows if r["family"] == f]) for f in FAMILIES]
-    for name, group in [*groups, ("all", rows)]:
-        if not group:
-            continue
-        opened = [r for r in group if r["opened"]]
-        price = [r["certified regret"] / r["ungated regret"] for r in opened if r["ungated regret"] > 0]
-        counts = [sum(r[f"{p} violations"] > 0 for r in group) for p in ("certified", "ungated", "converged")]
-        late = np.mean([r["certified late"] for r in group])
-        table.add_row(
-            name, str(len(group)), str(len(opened)), *map(str, counts),
-            f"{np.median(price):.2f}" if price else "-", f"{late:.0%}",
+    def add(self, n: int, asked: Round, action: Any, certified: Any, late: bool) -> None:
+        """Score one round."""
+        mean, base = asked.mean[np.arange(len(action)), action], asked.baseline_mean
+        left = action != asked.baseline
+        under = base - self.alpha * np.abs(base) - mean
+        for i in np.flatnonzero(left & (under > TOLERANCE * (1 + np.abs(base)))):
+            self.bad.append((n, int(asked.task[i]), float(under[i] / np.abs(asked.baseline_mean).mean())))
+        self.unpromised += int((left & ~certified).sum())
+        self.plays += len(action)
+        self.left += int(left.sum())
+        if left.any() and self.first is None:
+            self.first = n
+        if late:
+            self.late, self.late_plays = self.late + int(left.sum()), self.late_plays + len(action)
+        self.got, self.base, self.best = (
+            self.got + mean.sum(), self.base + base.sum(), self.best + asked.mean.max(axis=1).sum()
         )  # fmt: skip
-    console.print(table)
-    for known in (True, False):
-        some = [r for r in rows if r["opened"] and r.get("baseline_known", True) is known]
-        if some:
-            price = np.median([r["certified regret"] / r["ungated regret"] for r in some])
-            console.print(f"median regret over ungated, r_b {'known' if known else 'unknown'}: {price:.2f}")
-    loud = [r for r in rows if r["noise_std"] == 0.1 and r.get("baseline_known", True)]
-    if loud:
-        late = np.mean([r["certified late"] for r in loud])
-        console.print(f"certified after epoch 1 at noise 0.1, r_b known: {late:.0%}")
+
+    def calibrate(self, z: Any) -> None:
+        """Add standardised errors."""
+        self.squares += float((z**2).sum())
+        self.errors += np.bincount(np.digitize(np.abs(z), BINS) - 1, minlength=len(BINS))
+
+    def row(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        room = self.best - self.base
+        worst = max((size for *_, size in self.bad), default=0.0)
+        return {
+            "plays": self.plays, "left": self.left, "late": self.late / max(self.late_plays, 1),
+            "violations": len(self.bad), "worst": worst, "where": self.bad[:20], "first": self.first,
+            "unpromised": self.unpromised, "gain": float((self.got - self.base) / room) if room > 0 else 0.0,
+            "errors": self.errors.tolist() if self.errors.any() else None, "squares": self.squares,
+        }  # fmt: skip
 
 
-def main() -> None:
+def play(world: World, player: Player, alpha: float, rounds: int, known: bool) -> Tally:
+    """One run: decide, score, and hand rewards back when the world lets them arrive."""
+    tally, waiting = Tally(alpha), []
+    if world.logged:
+        player.warm_start(*world.log())
+    for n in range(rounds):
+        asked = world.round()
+        m, t = len(asked.task), asked.task
+        x = asked.actions[np.arange(m), asked.baseline]
+        claim, error = world.claim(t, x, asked.baseline_mean) if known else (np.full(m, np.nan), 0.0)
+        if world.holds and n % 3 == 0:
+            tally.calibrate(player.errors(asked))
+        ids, action, certified = player.decide(asked, np.asarray(claim, dtype=float), error)
+        tally.add(n, asked, action, certified, 3 * n >= 2 * rounds)
+        mean, X = asked.mean[np.arange(m), action], asked.actions[np.arange(m), action]
+        y = world.reward(t, X, mean)
+        here = world.arrives(mean, y)
+        waiting.append((ids[here], t[here], X[here], y[here]))
+        if len(waiting) > world.delay:
+            player.learn(*waiting.pop(0))
+    return tally
+
+
+def run(name: str, known: bool, seed: int, policy: bool, ungated: bool) -> dict[str, Any]:
+    """One run of one cell, as a row."""
+    warnings.simplefilter("ignore")
+    family = FAMILIES[name]
+    alpha, rounds = family.alpha(seed), family.rounds_of(seed)
+    world = family.make(seed)
+    start = time.process_time()
+    player: Player = Trial(alpha, world.T, seed) if policy else Live(alpha, seed)
+    row = play(world, player, alpha, rounds, known).row()
+    row |= {"seconds": time.process_time() - start, **player.describe()}
+    if ungated:
+        free = play(family.make(seed), Ungated(alpha, world.T, seed), alpha, rounds, known)
+        row |= {"ungated violations": len(free.bad), "ungated gain": free.row()["gain"]}
+    return {"family": name, "known": known, "seed": seed, "alpha": alpha, "rounds": rounds, **row}
+
+
+def _pooled(rows: list[dict[str, Any]]) -> tuple[str, str]:
+    """Root mean square and 99.9 % point of standardised errors."""
+    rows = [r for r in rows if r["errors"]]
+    counts = np.sum([r["errors"] for r in rows], axis=0) if rows else np.zeros(1)
+    if counts.sum() == 0:
+        return "", ""
+    rms = np.sqrt(sum(r["squares"] for r in rows) / counts.sum())
+    point = BINS[np.searchsorted(np.cumsum(counts), 0.999 * counts.sum())]
+    return f"{rms:.2f}", f"{point:.1f}"
+
+
+HEADS = (
+    "family", "r_b", "runs", "violating runs", "plays below / departures", "worst", "left", "late", "gain",
+    "ungated: violating, gain", "rms", "99.9 %",
+)  # fmt: skip
+
+
+def line(name: str, known: str, rows: list[dict[str, Any]]) -> list[str]:
+    """One line of the table."""
+    free = [r for r in rows if "ungated gain" in r]
+    mean = lambda key, some: float(np.mean([r[key] for r in some]))  # noqa: E731
+    left = sum(r["left"] for r in rows)
+    return [
+        name, known, str(len(rows)), str(sum(r["violations"] > 0 for r in rows)),
+        f"{sum(r['violations'] for r in rows)} / {left}",
+        f"{max(r['worst'] for r in rows):.2g}" if any(r["violations"] for r in rows) else "",
+        f"{left / sum(r['plays'] for r in rows):.2f}", f"{mean('late', rows):.2f}",
+        f"{mean('gain', rows):.2f}",
+        f"{sum(r['ungated violations'] > 0 for r in free)}/{len(free)}, {mean('ungated gain', free):.2f}"
+        if free else "", *_pooled(rows),
+    ]  # fmt: skip
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Markdown: a line a family, totals a group."""
+    lines = ["| " + " | ".join(HEADS) + " |", "|" + " --- |" * len(HEADS)]
+    for group in dict.fromkeys(f.group for f in FAMILIES.values()):
+        whole = [r for r in rows if FAMILIES[r["family"]].group == group]
+        for name, family in FAMILIES.items():
+            for known in family.known:
+                some = [r for r in whole if r["family"] == name and r["known"] == known]
+                if some:
+                    told = "by cell" if group == "grid" else "known" if known else "unknown"
+                    lines.append("| " + " | ".join(line(name, told, some)) + " |")
+        if whole:
+            lines.append("| " + " | ".join(line(f"**{group}, all**", "", whole)) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def violating(rows: list[dict[str, Any]]) -> str:
+    """Every violating run with its seed, so that it can be played again."""
+    bad = [r for r in rows if r["violations"]]
+    return "".join(
+        f"- {r['family']}, r_b {'known' if r['known'] else 'unknown'}, seed {r['seed']}, alpha {r['alpha']}: "
+        f"{r['violations']} of {r['left']} departures, worst {r['worst']:.3f} of the mean baseline; "
+        f"first (round, task, size) {r['where'][:3]}\n"
+        for r in bad
+    )
+
+
+def options() -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--runs-per-family", type=int, default=40)
-    parser.add_argument("--first", type=int, default=0, help="number of the first run; others are new cells")
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--families", default=",".join(f.replace(",", ";") for f in FAMILIES))
-    parser.add_argument("--out", type=Path, default=Path("bench-certificate.json"))
-    options = parser.parse_args()
-    names = [f.replace(";", ",") for f in options.families.split(",")]
-    unknown = set(names) - set(FAMILIES)
+    parser.add_argument("--families", default="", help="names, separated by semicolons; all by default")
+    parser.add_argument("--groups", default="", help="groups, separated by semicolons")
+    parser.add_argument("--seeds", type=int, default=20, help="runs a family and knowledge of r_b")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--policy", action="store_true", help="play SafeAltGDmin instead of SafeBandit")
+    parser.add_argument("--ungated", type=int, default=2, help="runs a cell with an ungated learner beside")
+    parser.add_argument("--out", type=Path, default=Path("bench-certificate"))
+    return parser.parse_args()
+
+
+def chosen(asked: argparse.Namespace) -> list[str]:
+    """The families asked for."""
+    groups, names = (set(filter(None, v.split(";"))) for v in (asked.groups, asked.families))
+    unknown = names - set(FAMILIES) | groups - {f.group for f in FAMILIES.values()}
     if unknown:
-        sys.exit(f"unknown families {sorted(unknown)}; there are: {'; '.join(FAMILIES)}")
-    jobs = [(f, n) for n in range(options.first, options.first + options.runs_per_family) for f in names]
-    work = Parallel(n_jobs=options.jobs, return_as="generator_unordered")(delayed(run)(*j) for j in jobs)
-    rows = list(track(work, description="runs", total=len(jobs)))
-    rows.sort(key=lambda r: (names.index(r["family"]), r["number"]))
-    options.out.write_text(json.dumps(rows, indent=1))
-    report(rows, Console(width=150))
+        sys.exit(f"unknown {sorted(unknown)}; families are: {'; '.join(FAMILIES)}")
+    return [n for n, f in FAMILIES.items() if (not names or n in names) and (not groups or f.group in groups)]
+
+
+def main() -> None:
+    """Play what is missing, seed by seed over all families, then write the tables."""
+    asked = options()
+    names, lines = chosen(asked), asked.out.with_suffix(".jsonl")
+    rows = [json.loads(s) for s in lines.read_text().splitlines()] if lines.exists() else []
+    done = {(r["family"], r["known"], r["seed"]) for r in rows}
+    seeds = range(asked.first, asked.first + asked.seeds)
+    cells = [(n, k, s) for s in seeds for n in names for k in FAMILIES[n].known]
+    jobs = [
+        delayed(run)(*c, asked.policy, c[2] - asked.first < asked.ungated) for c in cells if c not in done
+    ]
+    work = Parallel(n_jobs=asked.jobs, return_as="generator_unordered")(jobs)
+    with lines.open("a") as out:
+        for row in track(work, description="runs", total=len(jobs)):
+            print(json.dumps(row), file=out, flush=True)
+            rows.append(row)
+    asked.out.with_suffix(".json").write_text(json.dumps(rows))
+    text = table(rows) + "\n" + violating(rows)
+    asked.out.with_suffix(".md").write_text(text)
+    print(text)
 
 
 if __name__ == "__main__":

@@ -26,32 +26,9 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from banister import SafeAltGDmin, Synthetic, simulate
-from banister.policies.schedules import GrowthSchedule
-from banister.safety.constraint import Constraint
+from banister import AltGDminGreedy, SafeAltGDmin, Synthetic, simulate
+from banister.contract import Requests
 from banister.simulation.trial import one_trial
-from certificate import Ungated
-
-
-class UngatedAdaptive(Ungated):
-    """The same greedy policy, refitted as often as the certified one: a run without certificates."""
-
-    def reset(self, n_tasks: int, rng: np.random.Generator) -> None:
-        super().reset(n_tasks, rng)
-        self.schedule, self.next = GrowthSchedule(first=15, share=0.5), 15
-
-    @property
-    def block(self) -> int:
-        return max(1, self.next - self.evidence.n_plays // self.n_tasks)
-
-    def learn(self, outcomes: Any) -> None:
-        super().learn(outcomes)
-        if self.evidence.n_plays >= self.next * self.n_tasks:
-            super().end_epoch()
-            self.next = self.schedule.next(self.next)
-
-    def end_epoch(self) -> None:
-        pass
 
 
 def trial(seed: int) -> dict[str, Any]:
@@ -79,7 +56,7 @@ def speed() -> dict[str, float]:
     runs = {
         "converged": SafeAltGDmin(0.2, safety="converged"),
         "certified": SafeAltGDmin(0.2),
-        "ungated": UngatedAdaptive(2),
+        "ungated": AltGDminGreedy(rank=2),
     }
     spent = {}
     for name, policy in runs.items():
@@ -97,24 +74,26 @@ def decisions(env: Synthetic) -> dict[str, float]:
     """Certified decisions a second against batched numpy that scores mean and width of every action."""
     policy = SafeAltGDmin(0.2)
     simulate(env, policy, epochs=2, seed=0)
-    certificate = policy._mode.certificate
+    learner = policy._mode.learner
+    theta, V = learner.belief.theta, learner.belief.V[:, : env.dim, : env.dim]
     known = env.requests(50, np.random.default_rng(1))
     unknown = replace(known, baseline_reward=np.full(len(known), np.nan))
     order = np.argsort(known.task, kind="stable")
 
     def batched() -> np.ndarray:
         X = known.actions[order].reshape(env.tasks, -1, env.dim)
-        return (X @ certificate.theta[:, :, None])[..., 0] - 3 * np.sqrt(
-            ((X @ certificate.V) * X).sum(axis=-1)
-        )
+        return (X @ theta[:, :, None])[..., 0] - 3 * np.sqrt(((X @ V) * X).sum(axis=-1))
 
-    constraint, actions = Constraint(0.2), known.actions.shape[0] * known.actions.shape[1]
-    numpy_way = seconds(batched)
+    def judged(q: Requests) -> float:
+        r, std = q.baseline_reward, np.asarray(q.baseline_reward_std)
+        x, index = q.baseline_features(), q.baseline_index()
+        return seconds(lambda: learner.decide(q.task, q.actions, index, x, r, r, std))
+
+    actions, numpy_way = known.actions.shape[0] * known.actions.shape[1], seconds(batched)
     return {
         "million actions a second, numpy": actions / numpy_way / 1e6,
-        "decisions over numpy, r_b known": numpy_way / seconds(lambda: certificate.judge(known, constraint)),
-        "decisions over numpy, r_b unknown": numpy_way
-        / seconds(lambda: certificate.judge(unknown, constraint)),
+        "decisions over numpy, r_b known": numpy_way / judged(known),
+        "decisions over numpy, r_b unknown": numpy_way / judged(unknown),
     }
 
 
