@@ -350,7 +350,7 @@ def test_a_vector_baseline_is_none_of_the_actions():
 def test_units_of_the_frame():
     frame = Frame(np.array([2.0, 4.0]), True, 10.0)
     b = belief([[1.0, 2.0, 0.5]], [np.zeros((3, 3))], frame=frame, labelled=np.array([True]), label_error=0.1)
-    # x = (0, 4): 10 (2 + 0.5); x_b = (2, 0): 10 (1 + 0.5); its reward is said to be 15; labels err by 10 · 0.1
+    # x = (0, 4): 10 (2 + 0.5); x_b = (2, 0): 10 (1 + 0.5); r_b is said to be 15; labels err by 1
     learner = serving(b)
     chosen, bound, floor, code = learner.decide_one(0, np.array([[2.0, 0.0], [0.0, 4.0]]), 0, 15.0, 15.0, 0.0)
     assert (chosen, code) == (1, CERTIFIED)
