@@ -61,9 +61,12 @@ __all__ = [
     "AltGDminGreedy",
     "Arms",
     "BaselineOnly",
+    "CLUCB",
+    "CLUCB2",
     "Choices",
     "ConservativeThompson",
     "ConservativeUCB",
+    "ConvergedSolver",
     "Decision",
     "Items",
     "LinearEnvironment",
@@ -73,11 +76,15 @@ __all__ = [
     "MovieLens",
     "Oracle",
     "Outcomes",
+    "PaperSolver",
     "Policy",
     "PooledConservativeUCB",
+    "RatedMovies",
     "Requests",
     "SafeAltGDmin",
     "SafeBandit",
+    "SafeExploreGreedy",
+    "SpectralUCB",
     "Synthetic",
     "TaskData",
     "TaskRidge",
@@ -96,10 +103,12 @@ if TYPE_CHECKING:
     from banister.data import TaskData
     from banister.environments.base import LinearEnvironment
     from banister.environments.movielens import MovieLens
+    from banister.environments.rated import RatedMovies
     from banister.environments.replay import from_logs
     from banister.environments.synthetic import Synthetic
     from banister.estimators.altgdmin import AltGDmin
     from banister.estimators.moments import MethodOfMoments
+    from banister.estimators.paper import PaperSolver
     from banister.estimators.ridge import TaskRidge
     from banister.estimators.trace_norm import TraceNorm
     from banister.features.arms import Arms
@@ -107,13 +116,18 @@ if TYPE_CHECKING:
     from banister.online.bandit import SafeBandit
     from banister.online.decision import Decision
     from banister.policies.altgdmin_greedy import AltGDminGreedy
+    from banister.policies.clucb import CLUCB
+    from banister.policies.clucb2 import CLUCB2
     from banister.policies.conservative_thompson import ConservativeThompson
     from banister.policies.conservative_ucb import ConservativeUCB
+    from banister.policies.epoch_fits import ConvergedSolver
     from banister.policies.low_rank_ucb import LowRankUCB
     from banister.policies.moments_greedy import MomentsGreedy
     from banister.policies.pooled_ucb import PooledConservativeUCB
     from banister.policies.reference import BaselineOnly, Oracle
     from banister.policies.safe_altgdmin import SafeAltGDmin
+    from banister.policies.safe_explore_greedy import SafeExploreGreedy
+    from banister.policies.spectral_ucb import SpectralUCB
     from banister.policies.trace_norm_greedy import TraceNormGreedy
     from banister.simulation.trial import simulate
     from banister.studies.comparison import compare

@@ -35,6 +35,15 @@ class PaperSolver:
         divide: what 𝒢_1 and 𝒢_m − 𝒢_{m−1} mean in the lines "Spectral Initialization" and "GD step" once
             rows are split: the rows of the "set" in use, as the proofs need, or of the whole "epoch", as
             printed. Without splitting the two are the same.
+
+    Examples:
+        >>> from banister import AltGDmin, PaperSolver
+        >>> rng = np.random.default_rng(0)
+        >>> X, tasks = rng.standard_normal((200, 5)), np.repeat(np.arange(10), 20)
+        >>> y = X[:, 0] * (1 + tasks)
+        >>> model = AltGDmin(rank=1, solver=PaperSolver(iterations=200, c=0.1)).fit(X, y, tasks)
+        >>> bool(np.abs(model.theta_[0] - np.arange(1, 11)).max() < 1e-3)
+        True
     """
 
     iterations: int = 100

@@ -27,6 +27,13 @@ class ConvergedSolver:
             the last basis, as in Algorithm 1.
         pool: use all rows so far; False: each estimate's own rows, as Algorithm 1 does.
         every: rounds between estimates; None: at the end of each epoch, as Algorithm 1 does. Needs `pool`.
+
+    Examples:
+        >>> from banister import ConvergedSolver, SafeAltGDmin, Synthetic, simulate
+        >>> policy = SafeAltGDmin(alpha=0.2, safety="converged", rank=1, solver=ConvergedSolver(pool=True))
+        >>> env = Synthetic(dim=10, rank=1, tasks=12, actions=5, baseline_rank=3)
+        >>> int(simulate(env, policy, epochs=2, rounds=20).violations[1])
+        0
     """
 
     starts: Literal["checked", "spectral"] = "checked"
