@@ -32,26 +32,17 @@ def _standardise(x, shift, scale, z):  # type: ignore[no-untyped-def]
 
 @compiled
 def _product(A, x, out):  # type: ignore[no-untyped-def]
-    """out = A x of a symmetric A, which is read above its diagonal only: reading is what takes time."""
-    p = A.shape[0]
-    out[:] = 0.0
-    for i in range(p):
-        row, s, total = A[i], x[i], 0.0
-        for j in range(i + 1, p):
-            total += row[j] * x[j]
-            out[j] += row[j] * s
-        out[i] += row[i] * s + total
+    """out = A x."""
+    for i in range(A.shape[0]):
+        out[i] = dot(A[i], x)
 
 
 @compiled
 def quadratic(A, x):  # type: ignore[no-untyped-def]
-    """x'A x of a symmetric A, read above its diagonal only."""
-    p, total = A.shape[0], 0.0
-    for i in range(p):
-        row, s = A[i], 0.0
-        for j in range(i + 1, p):
-            s += row[j] * x[j]
-        total += x[i] * (row[i] * x[i] + 2.0 * s)
+    """x'A x."""
+    total = 0.0
+    for i in range(A.shape[0]):
+        total += x[i] * dot(A[i], x)
     return total
 
 
