@@ -10,6 +10,7 @@ import pytest
 
 from banister import SafeBandit
 from banister.errors import InputError, UnknownDecisionError
+from banister.online.sqlite.ledger import SqliteLedger
 from online_world import World, same, trained
 
 
@@ -155,6 +156,21 @@ def test_an_alarm_stands_or_falls_with_its_reward(tmp_path, beginning):
     with SafeBandit.load(path) as again:
         assert again.receipt() == receipt
         assert again.audit(receipt).passed
+
+
+def test_a_transaction_sees_its_own_records():
+    ledger = SqliteLedger(None)
+    with ledger.transaction():
+        assert ledger.add_task("a") == 0
+        assert ledger.tasks() == ["a"]
+        assert ledger.add_task("b") == 1
+        assert ledger.tasks() == ["a", "b"]
+    assert (ledger.tasks(), ledger.head.links) == (["a", "b"], 2)
+    with pytest.raises(ZeroDivisionError), ledger.transaction():
+        ledger.add_task("c")
+        assert ledger.tasks() == ["a", "b", "c"]
+        raise ZeroDivisionError
+    assert (ledger.tasks(), ledger.head.links) == (["a", "b"], 2)
 
 
 def test_a_swap_that_cannot_be_written_leaves_the_old_model(tmp_path):

@@ -216,6 +216,24 @@ def test_rewards_during_a_fit_are_shown_to_the_next_model(monkeypatch):
     assert bandit.audit().passed
 
 
+def test_an_alarm_during_a_fit_holds_for_the_model_it_makes(monkeypatch):
+    """The new model was fitted to rows from before the change, and no request has contradicted it yet."""
+    from banister.online import refitter
+
+    world, bandit = trained(500)
+    whole = refitter.fit
+
+    def slow(*given):
+        contradict(world, bandit, 3)
+        return whole(*given)
+
+    monkeypatch.setattr(refitter, "fit", slow)
+    assert bandit.refit() == 2
+    assert {t.gate for t in bandit.status().tasks} == {"drift"}
+    assert bandit.decide(**world.request(5)).reason == "fallback:drift"
+    assert bandit.audit().passed
+
+
 def test_a_swap_that_cannot_be_written_forgets_nothing(monkeypatch):
     """The new model rings an alarm as it is swapped in; if that is not written, no row is forgotten."""
     world, bandit = trained(500)
