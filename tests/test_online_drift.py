@@ -48,6 +48,7 @@ def test_a_change_half_way_shuts_the_gate_and_the_task_learns_anew(tmp_path):
     assert status.drifts == 1
     assert status["shop-0"].gate == "drift"
     assert status["shop-1"].gate == "open"
+    assert status["shop-0"].moved == 0  # what was gained before the change is no longer reported
     bandit.close()
     bandit = SafeBandit.load(path)
     assert bandit.status()["shop-0"].gate == "drift"
