@@ -166,10 +166,15 @@ def test_a_transaction_sees_its_own_records():
         assert ledger.add_task("b") == 1
         assert ledger.tasks() == ["a", "b"]
     assert (ledger.tasks(), ledger.head.links) == (["a", "b"], 2)
-    with pytest.raises(ZeroDivisionError), ledger.transaction():
-        ledger.add_task("c")
-        assert ledger.tasks() == ["a", "b", "c"]
-        raise ZeroDivisionError
+
+    def fail() -> None:
+        with ledger.transaction():
+            ledger.add_task("c")
+            assert ledger.tasks() == ["a", "b", "c"]
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert (ledger.tasks(), ledger.head.links) == (["a", "b"], 2)
 
 

@@ -237,7 +237,7 @@ def test_an_alarm_during_a_fit_holds_for_the_model_it_makes(monkeypatch):
 
 def test_a_swap_that_cannot_be_written_forgets_nothing(monkeypatch):
     """The new model rings an alarm as it is swapped in; if that is not written, no row is forgotten."""
-    world, bandit = trained(500)
+    _, bandit = trained(500)
     engine, whole = bandit._engine, bandit._engine.use
     before, rows = engine.learner.state(), bandit.status()["shop-0"].rows
 
