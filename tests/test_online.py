@@ -180,6 +180,9 @@ def test_a_store_continues_bit_for_bit(tmp_path, by):
         bandit.close()
         bandit = SafeBandit.load(reference)
         other = SafeBandit.load(path) if by == "load" else SafeBandit(alpha=0.1, path=path, refits="manual")
+    mine, its = (b._engine.store.memory.snapshot() for b in (bandit, other))
+    assert len(mine.offered) == 300
+    np.testing.assert_array_equal(mine.offered, its.offered)
     requests = [world.request() for _ in range(60)]
     rewards = world.rng.standard_normal(60)
     for request, reward in zip(requests, rewards, strict=True):
@@ -263,6 +266,25 @@ def test_mixtures_are_played_only_when_asked_for():
     np.testing.assert_array_equal(many[0].features, d.features)
     assert bandit.decide("a", np.eye(4), baseline=1).action == 1  # nothing known of the reward: ρ is 0
     assert bandit.audit().passed
+
+
+def test_no_more_mixtures_are_played_than_were_allowed(tmp_path):
+    path = tmp_path / "s.banister"
+    settings = {"alpha": 0.3, "refits": "manual", "mixing": True, "norm_bound": 0.5, "max_mixtures": 3}
+    request = {"task": "a", "actions": np.eye(4), "baseline": 1, "baseline_reward": 1.0}
+    with SafeBandit(path=path, seed=3, **settings) as bandit:
+        assert [bandit.decide(**request).action for _ in range(2)] == [-1, -1]
+    with SafeBandit.load(path) as bandit:
+        assert [bandit.decide(**request).action for _ in range(2)] == [-1, 1]
+
+
+def test_a_reopened_store_does_not_fit_before_it_is_due(tmp_path):
+    path = tmp_path / "s.banister"
+    world, bandit = trained(300, path=path)
+    bandit.close()
+    with SafeBandit(alpha=0.1, path=path, refits="inline") as again:
+        world.play(again, 1)
+        assert again.version == 1
 
 
 def test_status_reports_uplift_margin_and_gate():

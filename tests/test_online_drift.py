@@ -213,6 +213,7 @@ def test_rewards_during_a_fit_are_shown_to_the_next_model(monkeypatch):
     assert bandit.refit() == 2
     versions = [a.version for a in bandit._engine.store.ledger.alarms()]
     assert versions == [1, 2]
+    assert bandit.status().drifts == 2
     assert bandit.status()["shop-0"].gate == "drift"
     assert bandit.audit().passed
 
