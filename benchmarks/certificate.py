@@ -29,10 +29,8 @@ from rich.table import Table
 from banister import SafeAltGDmin, Synthetic, compare
 from banister.contract import GREEDY, Choices, Outcomes, Requests
 from banister.data import TaskData
-from banister.estimators._passes import Passes
-from banister.estimators._quick import solve_quick
-from banister.estimators._varpro import Whitening
 from banister.safety.evidence import Evidence
+from banister.solver import Passes, Whitening, solve_quick
 
 NOISE = (1e-3, 1e-2, 0.03, 0.1, 0.3)
 ALPHA = (0.05, 0.1, 0.2, 0.35, 0.5)

@@ -25,12 +25,10 @@ from threadpoolctl import threadpool_limits
 
 from banister.data import Float, TaskData
 from banister.errors import BanisterWarning
-from banister.estimators._passes import Passes
-from banister.estimators._starts import solve, top_left
-from banister.estimators._varpro import Whitening, minimise
 from banister.estimators.altgdmin import AltGDmin
 from banister.estimators.paper import PaperSolver, spectral_init, task_least_squares
 from banister.estimators.trace_norm import TraceNorm
+from banister.solver import Passes, Whitening, minimise, solve, top_left
 from designs import DESIGNS, Design, gaussian, movielens_folder
 from rivals import (
     batched_pass,

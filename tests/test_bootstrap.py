@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 
-from banister.estimators._passes import Passes
-from banister.estimators._quick import solve_quick
-from banister.estimators._varpro import Whitening
 from banister.estimators.confidence import LowRankCovariance
 from banister.estimators.rank import whiten_basis
 from banister.safety.bootstrap import SAFETY, _without_noise, inflation
+from banister.solver import Passes, Whitening, solve_quick
 from problems import problem
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from banister.data import TaskData
-from banister.estimators._varpro import Whitening
 from banister.safety import checks
 from banister.safety.regime import misfit_correlations
+from banister.solver import Whitening
 from problems import problem
 
 

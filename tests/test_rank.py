@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from banister.errors import ConvergenceWarning
-from banister.estimators._varpro import Whitening
 from banister.estimators.altgdmin import AltGDmin
 from banister.estimators.rank import direction_snrs, noise_variance, scan_ranks, whiten_basis
+from banister.solver import Whitening
 from problems import fifth_best, problem
 
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from banister.data import TaskData
-from banister.estimators._varpro import Whitening
 from banister.safety.regime import (
     RankSearch,
     effective_counts,
@@ -12,6 +11,7 @@ from banister.safety.regime import (
     left_over,
     misfit_correlations,
 )
+from banister.solver import Whitening
 from problems import low_rank, problem
 
 

@@ -7,9 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 from banister.data import TaskData
-from banister.estimators._passes import Passes
-from banister.estimators._starts import solve, top_left
-from banister.estimators._varpro import Whitening, minimise
+from banister.solver import Passes, Whitening, minimise, solve, top_left
 from problems import fifth_best, problem, relative_error
 
 

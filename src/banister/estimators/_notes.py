@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from banister.data import TaskData
-from banister.estimators._starts import AGREE
 from banister.estimators.base import label_list
+from banister.solver import AGREE, Pool
 
 
-def data_notes(data: TaskData, rank: int, *, shrunk: bool, intercepts: bool) -> list[str]:
+def data_notes(data: Pool, rank: int, *, shrunk: bool, intercepts: bool) -> list[str]:
     """Tasks with few rows, more parameters than rows, features that do not vary."""
     notes = []
     few = np.flatnonzero(data.counts < rank)
@@ -23,7 +22,7 @@ def data_notes(data: TaskData, rank: int, *, shrunk: bool, intercepts: bool) -> 
             f"There are {data.n_rows} rows for {parameters} parameters; do not trust the noise level and the "
             "intervals."
         )
-    constant = constant_columns(data)
+    constant = data.constant_columns()
     if constant:
         where = " within every task" if intercepts else ""
         notes.append(f"Feature column(s) {constant[:5]} are constant{where}; they tell nothing apart.")
@@ -43,12 +42,3 @@ def solve_note(converged: bool, agreed: bool, passes: int) -> str | None:
             "be a local one. More rows or another rank would help."
         )
     return None
-
-
-def constant_columns(data: TaskData) -> list[int]:
-    """Features that never vary."""
-    if data.n_rows < 2:
-        return []
-    # A few rows clear most columns, so that the whole data are read only for those in doubt.
-    suspects = np.flatnonzero(np.ptp(data.X[:: max(1, data.n_rows // 8)], axis=0) == 0)
-    return [int(j) for j in suspects if np.all(data.X[:, j] == data.X[0, j])]

@@ -13,13 +13,12 @@ from banister.errors import ConvergenceWarning, InputError, NotFittedError, Sett
 from banister.estimators import rank as ranks
 from banister.estimators._centring import Centring
 from banister.estimators._notes import data_notes, solve_note
-from banister.estimators._passes import Passes
-from banister.estimators._starts import solve
-from banister.estimators._varpro import Solution, Whitening
 from banister.estimators.base import MultiTaskRegressor, check_rank, label_list
 from banister.estimators.confidence import LowRankCovariance, least_squares_covariance
 from banister.estimators.paper import PaperSolver
+from banister.estimators.search import Found, Search, find
 from banister.estimators.shrinkage import Moments, RandomEffects, discounted, random_effects
+from banister.solver import LocalPool, Pool, Solution, Whitening
 
 
 class AltGDmin(MultiTaskRegressor):
@@ -63,8 +62,10 @@ class AltGDmin(MultiTaskRegressor):
         (True, True)
     """
 
+    made_by_fit = "W_"
     B_: Float
     W_: Float
+    _theta: Float | None = None
 
     def __init__(
         self,
@@ -91,20 +92,35 @@ class AltGDmin(MultiTaskRegressor):
         self.dtype = dtype
         self.seed = seed
 
-    def _fit(self, data: TaskData) -> None:
+    def fit_data(self, data: TaskData | Pool) -> Self:
+        """Fit data that is a `TaskData` already, or that sits in a pool."""
+        self._theta = None
+        return super().fit_data(data)  # type: ignore[arg-type]
+
+    def _fit(self, data: TaskData | Pool) -> None:
         self._check_settings(data)
-        self._centring = Centring.of(data) if self.fit_intercept else None
-        if self._centring is not None:
-            data = self._centring.apply(data)
-        self._data: TaskData | None = data
+        self._centring: Centring | None = None
+        if isinstance(data, TaskData):
+            data = self._in_memory(data)
+        elif self.fit_intercept:
+            raise SettingError("fit_intercept=True needs rows in memory; a pool's rows are not centred.")
+        self._data: Pool | None = data
         self._covariance: LowRankCovariance | None = None
         self._counts = data.counts
         self._whitening = Whitening.of(data)
-        solution = self._solve(data)
-        self._keep(data, solution)
+        found = self._solve(data)
+        data.release()
+        self.starts_agree_ = found.agreed
+        self._keep(data, found.solution)
         self._note(data)
 
-    def _check_settings(self, data: TaskData) -> None:
+    def _in_memory(self, data: TaskData) -> Pool:
+        if self.fit_intercept:
+            self._centring = Centring.of(data)
+            data = self._centring.apply(data)
+        return LocalPool(data, threads=self.threads)
+
+    def _check_settings(self, data: TaskData | Pool) -> None:
         if self.rank != "auto":
             check_rank(self.rank, data)  # type: ignore[arg-type]
         if self.solver not in ("fast", "paper") and not isinstance(self.solver, PaperSolver):
@@ -117,38 +133,35 @@ class AltGDmin(MultiTaskRegressor):
             if not (isinstance(getattr(self, name), (int, np.integer)) and getattr(self, name) >= least):
                 raise SettingError(f"{name}={getattr(self, name)!r} must be a whole number from {least} up.")
 
-    def _solve(self, data: TaskData) -> Solution:
-        rng = np.random.default_rng(self.seed)
-        warm = self._scan(data, rng) if self.rank == "auto" else None
-        rank = int(self.rank) if warm is None else warm.shape[1]
+    def _solve(self, data: Pool) -> Found:
         if self.solver != "fast":
-            paper = self.solver if isinstance(self.solver, PaperSolver) else PaperSolver()
-            self.starts_agree_ = True
-            return paper.solve(data, rank)
-        tol = max(self.tol, 1e-5) if data.X.dtype == np.float32 else self.tol
-        passes = Passes(data, rank, threads=self.threads)
-        solution, self.starts_agree_ = solve(
-            passes, self._whitening, warm=warm, rng=rng, tol=tol, max_passes=self.max_passes
-        )
-        return solution
-
-    def _scan(self, data: TaskData, rng: np.random.Generator) -> Float:
-        """The basis found at the rank that the data call for."""
-        scan = ranks.scan_ranks(
-            data,
-            self._whitening,
-            rng=rng,
-            threads=self.threads,
-            max_passes=self.max_passes,
-            intercepts=self.fit_intercept,
-        )
-        if scan.rank == 0:
+            return self._solve_as_printed(data)
+        found = find(data, self._whitening, None if self.rank == "auto" else int(self.rank), self._search(data))
+        if not found.stands_out:
             self.warnings_.append(
                 "No shared direction stands out from the noise; rank 1 was used. More rows would tell."
             )
-        return scan.solutions[max(scan.rank, 1) - 1].B
+        return found
 
-    def _keep(self, data: TaskData, solution: Solution) -> None:
+    def _search(self, data: Pool) -> Search:
+        return Search(
+            rng=np.random.default_rng(self.seed),
+            tol=max(self.tol, 1e-5) if data.dtype == np.float32 else self.tol,
+            max_passes=self.max_passes,
+            threads=self.threads,
+            intercepts=self.fit_intercept,
+        )
+
+    def _solve_as_printed(self, data: Pool) -> Found:
+        if not isinstance(data, LocalPool):
+            raise SettingError("The paper's solver needs rows in memory; use solver='fast' with a pool.")
+        paper = self.solver if isinstance(self.solver, PaperSolver) else PaperSolver()
+        rank = self.rank
+        if rank == "auto":
+            rank = find(data, self._whitening, None, self._search(data)).solution.B.shape[1]
+        return Found(paper.solve(data.data, int(rank)), True)
+
+    def _keep(self, data: Pool, solution: Solution) -> None:
         self.rank_ = solution.B.shape[1]
         self.converged_, self.n_iter_ = solution.converged, solution.iterations
         self.n_passes_, self.objective_ = solution.passes, solution.objective
@@ -165,7 +178,7 @@ class AltGDmin(MultiTaskRegressor):
         self.noise_std_ = float(np.sqrt(noise))
         self._set_theta()
 
-    def _shrink(self, data: TaskData, noise: float | None) -> float:
+    def _shrink(self, data: Pool, noise: float | None) -> float:
         """Random effects in the whitened basis, then back: Θ = A B̃ W̃ = B_ (R W̃)."""
         moments = self._moments(data)
         effects = random_effects(moments, dim=data.dim, noise=noise)
@@ -176,24 +189,31 @@ class AltGDmin(MultiTaskRegressor):
         self.prior_mean_, self.prior_cov_ = R @ self._effects.mean, R @ self._effects.cov @ R.T
         return self._effects.noise
 
-    def _moments(self, data: TaskData) -> Moments:
+    def _moments(self, data: TaskData | Pool) -> Moments:
         within = self._whitening.A @ self._basis
-        return Moments.of(data, within, intercepts=self.fit_intercept, threads=self.threads)
+        return Moments.of(data, within, intercepts=self.fit_intercept)
 
     def _set_theta(self) -> None:
-        self.theta_ = self.B_ @ self.W_
-        self.intercept_: Float = np.zeros(self.theta_.shape[1])
+        self._theta = None
+        self.intercept_: Float = np.zeros(self.W_.shape[1])
         if self._centring is not None:
             self.intercept_ = self._centring.intercepts(self.theta_)
 
-    def _note(self, data: TaskData) -> None:
+    @property
+    def theta_(self) -> Float:  # type: ignore[override]
+        """B_ W_, made when first asked for: a million tasks need not have it."""
+        if self._theta is None:
+            self._theta = self.B_ @ self.W_
+        return self._theta
+
+    def _note(self, data: Pool) -> None:
         self.warnings_ += data_notes(
             data, self.rank_, shrunk=self._effects is not None, intercepts=self.fit_intercept
         )
         note = solve_note(self.converged_, self.starts_agree_, self.n_passes_)
         if note is not None:
             self.warnings_.append(note)
-            warnings.warn(note, ConvergenceWarning, stacklevel=5)  # the line that called fit
+            warnings.warn(note, ConvergenceWarning, stacklevel=6)  # the line that called fit
 
     def predict(self, X: Any, tasks: Any, *, return_std: bool = False) -> Any:
         """Expected rewards of rows X (m, d), shape (m,); with `return_std` also their standard errors."""
@@ -214,7 +234,7 @@ class AltGDmin(MultiTaskRegressor):
         self._check_fitted()
         if self._effects is None:
             raise NotFittedError("Only a model fitted with shrink=True knows what to expect of a new task.")
-        Z = as_matrix(X, "X", dim=self.theta_.shape[0]) @ self.B_
+        Z = as_matrix(X, "X", dim=self._dim) @ self.B_
         mean = Z @ self.prior_mean_ + float(self.intercept_.mean())
         if not return_std:
             return mean
@@ -224,7 +244,7 @@ class AltGDmin(MultiTaskRegressor):
     def add_tasks(self, X: Any, y: Any, tasks: Any) -> Self:
         """Add new tasks from a handful of rows: B stays, only their coefficients are fitted."""
         self._check_fitted()
-        features = as_matrix(X, "X", dtype=self.dtype, dim=self.theta_.shape[0])
+        features = as_matrix(X, "X", dtype=self.dtype, dim=self._dim)
         data = TaskData.from_rows(features, y, tasks, dtype=self.dtype)
         known = set(self.tasks_.tolist())
         again = [i for i, label in enumerate(data.labels.tolist()) if label in known]
@@ -251,8 +271,13 @@ class AltGDmin(MultiTaskRegressor):
         self.tasks_ = joined_labels(self.tasks_, data.labels)
         self._set_theta()
 
+    @property
+    def _dim(self) -> int:
+        return int(self.B_.shape[0])
+
     def _predict(self, X: Float, codes: Int) -> Float:
-        return super()._predict(X, codes) + self.intercept_[codes]
+        rewards: Float = np.einsum("ij,ji->i", X @ self.B_, self.W_[:, codes]) + self.intercept_[codes]
+        return rewards
 
     def _std(self, X: Float, codes: Int) -> Float:
         covariance = self._materialise()
@@ -279,6 +304,6 @@ class AltGDmin(MultiTaskRegressor):
 
     def __getstate__(self) -> dict[str, Any]:
         """A stored model carries its covariance, never the data it was fitted on."""
-        if hasattr(self, "theta_"):
+        if hasattr(self, self.made_by_fit):
             self._materialise()
         return dict(super().__getstate__())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 
 from banister.data import Float, Int, TaskData, as_matrix, encode_labels
 from banister.errors import NotFittedError, SettingError, ShapeError
+from banister.solver import Pool
 
 
 class MultiTaskRegressor(BaseEstimator):
@@ -25,6 +26,8 @@ class MultiTaskRegressor(BaseEstimator):
         warnings_: what was noticed in the data or the fit, in words; empty if nothing.
     """
 
+    made_by_fit: ClassVar[str] = "theta_"  # the attribute that says that a fit went well
+
     theta_: Float
     tasks_: NDArray[Any]
     warnings_: list[str]
@@ -35,7 +38,7 @@ class MultiTaskRegressor(BaseEstimator):
 
     def fit_data(self, data: TaskData) -> Self:
         """Fit data that is a `TaskData` already."""
-        self.__dict__.pop("theta_", None)  # a fit that fails leaves no half-fitted model behind
+        self.__dict__.pop(self.made_by_fit, None)  # a fit that fails leaves no half-fitted model behind
         self.warnings_ = []
         self.tasks_ = data.labels
         self._fit(data)
@@ -49,24 +52,28 @@ class MultiTaskRegressor(BaseEstimator):
         features, codes = self._check_rows(X, tasks)
         return self._predict(features, codes)
 
+    @property
+    def _dim(self) -> int:
+        return int(self.theta_.shape[0])
+
     def _predict(self, X: Float, codes: Int) -> Float:
         rewards: Float = np.einsum("ij,ji->i", X, self.theta_[:, codes])
         return rewards
 
     def _check_rows(self, X: Any, tasks: Any) -> tuple[Float, Int]:
         self._check_fitted()
-        features = as_matrix(X, "X", dim=self.theta_.shape[0])
+        features = as_matrix(X, "X", dim=self._dim)
         codes, _ = encode_labels(tasks, self.tasks_)
         if len(codes) != len(features):
             raise ShapeError(f"X has {len(features)} rows and tasks has {len(codes)}; give one task per row.")
         return features, codes
 
     def _check_fitted(self) -> None:
-        if not hasattr(self, "theta_"):
+        if not hasattr(self, self.made_by_fit):
             raise NotFittedError(f"This {type(self).__name__} has not been fitted; call fit first.")
 
 
-def check_rank(rank: int, data: TaskData) -> int:
+def check_rank(rank: int, data: TaskData | Pool) -> int:
     """`rank` if it is possible for the data, else an error that says what is."""
     most = min(data.dim, data.n_tasks)
     if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or not 1 <= rank <= most:

@@ -14,8 +14,7 @@ import numpy as np
 
 from banister.data import Float, TaskData
 from banister.errors import InputError, SettingError
-from banister.estimators._starts import top_left
-from banister.estimators._varpro import Solution
+from banister.solver import Solution, top_left
 
 
 @dataclass(frozen=True, kw_only=True)

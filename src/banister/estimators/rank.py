@@ -4,6 +4,10 @@ For k = 1, 2, … a rank-k model is fitted and its weakest direction is compared
 give: `snr_k = λ_min(Σ_t (n_t/s²) w_t w_t') / (√d + √T)²` over tasks with at least 3k rows, corrected for the
 `(d + T − k) k` fitted numbers by `(1 − γ_k)³`, `γ_k = (d + T − k) k / N`. Pure noise sits near 0.85. The last
 k before the first value below 1.25 is taken: too small a rank is unsafe later, too large only costs.
+
+To tell whether a direction stands out a rough fit will do: it stops once a step gains less than a hundredth of
+what noise alone gives a direction. Each rank may start from the fit below it and the direction that its
+residuals agree on most.
 """
 
 from __future__ import annotations
@@ -13,13 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from banister.data import Float, TaskData
-from banister.estimators._passes import Passes
-from banister.estimators._starts import solve
-from banister.estimators._varpro import Solution, Whitening
+from banister.solver import Passes, Pool, Solution, Spectra, Whitening, as_pool, solve, top_vectors
 
 DETECT = 1.25
 MOST_FITTED = 0.5  # a fit with more numbers than half the rows says nothing of its own errors
-_MAX_RANK = 20
+MAX_RANK = 20
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Scan:
 
 
 def scan_ranks(
-    data: TaskData,
+    data: TaskData | Pool,
     whitening: Whitening,
     *,
     rng: np.random.Generator,
@@ -47,26 +49,54 @@ def scan_ranks(
     max_passes: int = 400,
     intercepts: bool = False,
 ) -> Scan:
-    """Fit ranks 1, 2, … until a direction no longer stands out from noise."""
-    most = min(data.dim, data.n_tasks, max_rank or _MAX_RANK)
+    """Fit ranks 1, 2, … roughly until a direction no longer stands out from noise."""
+    pool = as_pool(data, threads)
+    most = min(pool.dim, pool.n_tasks, max_rank or MAX_RANK)
+    spectra, below = Spectra(pool, whitening, most), None
     snr: list[float] = []
     solutions: list[Solution] = []
     for k in range(1, most + 1):
-        if fitted_share(data.dim, data.n_tasks, k, data.n_rows) > MOST_FITTED:
+        if fitted_share(pool.dim, pool.n_tasks, k, pool.n_rows) > MOST_FITTED:
             return Scan(k - 1, [*snr, 0.0], solutions)
-        passes = Passes(data, k, threads=threads)
-        solution, _ = solve(passes, whitening, rng=rng, max_passes=max_passes, check=False)
-        coefficients = whiten_basis(whitening, solution.B, solution.W)[1]
-        noise = noise_variance(data, solution, intercepts=intercepts)
-        snr.append(float(direction_snrs(data, coefficients, np.full(data.n_tasks, noise))[1][-1]))
+        passes = Passes(pool, k)
+        solution, _ = solve(
+            passes, whitening, warm=below, rng=rng, tol=rough(pool), max_passes=max_passes, check=False,
+            spectra=spectra,
+        )  # fmt: skip
+        snr.append(weakest_snr(pool, whitening, solution, intercepts=intercepts))
         solutions.append(solution)
         if snr[-1] < DETECT:
             return Scan(k - 1, snr, solutions)
+        if k < most:
+            below = one_more(passes, whitening, solution)
     return Scan(most, snr, solutions)
 
 
+def rough(pool: Pool) -> float:
+    """A tolerance at which ranks can be told apart: see above."""
+    edge = float(np.sqrt(pool.dim) + np.sqrt(pool.n_tasks)) ** 2
+    return min(0.01 * edge / pool.n_rows, 1e-3)
+
+
+def one_more(passes: Passes, whitening: Whitening, solution: Solution) -> Float:
+    """A fit's basis and the direction that its residuals agree on most, in the data's coordinates.
+
+    Call it straight after the descent: `passes` is still at its end.
+    """
+    left = whitening.A.T @ passes.residual_moment() @ whitening.A
+    direction = whitening.A @ top_vectors(left, 1)
+    return np.linalg.qr(np.column_stack([solution.B, direction]))[0]
+
+
+def weakest_snr(pool: Pool, whitening: Whitening, solution: Solution, *, intercepts: bool) -> float:
+    """Corrected snr of the weakest direction of a fit."""
+    coefficients = whiten_basis(whitening, solution.B, solution.W)[1]
+    noise = noise_variance(pool, solution, intercepts=intercepts)
+    return float(direction_snrs(pool, coefficients, np.full(pool.n_tasks, noise))[1][-1])
+
+
 def direction_snrs(
-    data: TaskData,
+    data: TaskData | Pool,
     W: Float,
     noise: Float,
     *,
@@ -96,7 +126,7 @@ def fitted_share(dim: int, n_tasks: int, rank: int, rows: float) -> float:
     return (dim + n_tasks - rank) * rank / max(rows, 1.0)
 
 
-def standardised_singular_values(data: TaskData, W: Float, noise: Float) -> Float:
+def standardised_singular_values(data: TaskData | Pool, W: Float, noise: Float) -> Float:
     """Singular values of the coefficients in units of what noise alone gives: above 1 stands out."""
     weighted = W * np.sqrt(data.counts / noise)[:, None]
     values: Float = np.linalg.svd(weighted, compute_uv=False) / (np.sqrt(data.dim) + np.sqrt(len(W)))
@@ -104,7 +134,7 @@ def standardised_singular_values(data: TaskData, W: Float, noise: Float) -> Floa
 
 
 def noise_variance(
-    data: TaskData, solution: Solution, given: float | None = None, *, intercepts: bool = False
+    data: TaskData | Pool, solution: Solution, given: float | None = None, *, intercepts: bool = False
 ) -> float:
     """Residual variance with the degrees of freedom that a rank-r fit leaves, or the one given.
 
@@ -115,7 +145,7 @@ def noise_variance(
     rank = solution.B.shape[1]
     taken = np.minimum(data.counts, rank + intercepts)
     free = data.n_rows - float(taken.sum()) - rank * (data.dim - rank)
-    tiny = 1e-20 * float(np.mean(data.y.astype(float) ** 2)) + np.finfo(float).tiny
+    tiny = 1e-20 * as_pool(data).energy() / data.n_rows + np.finfo(float).tiny
     return max(float(solution.objective / max(free, 0.05 * data.n_rows)), tiny)
 
 

@@ -9,15 +9,13 @@ import numpy as np
 from banister.contract import EXPLORE, Choices, Environment, Outcomes, Requests
 from banister.data import Float, TaskData
 from banister.estimators import rank as ranks
-from banister.estimators._passes import Passes
-from banister.estimators._starts import solve
-from banister.estimators._varpro import Solution, Whitening
 from banister.estimators.base import check_rank
 from banister.estimators.confidence import LowRankCovariance
 from banister.policies._card import Card
 from banister.policies._checks import check_count, check_positive, check_probability
 from banister.policies.schedules import GrowthSchedule, Schedule
 from banister.safety.evidence import Rows
+from banister.solver import Passes, Solution, Whitening, solve
 
 OPTIMISTIC = "optimistic"
 

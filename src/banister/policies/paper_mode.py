@@ -6,15 +6,13 @@ import numpy as np
 
 from banister.contract import GREEDY, Choices, Outcomes, Requests
 from banister.data import Float, TaskData
-from banister.estimators._passes import Passes
-from banister.estimators._starts import solve
-from banister.estimators._varpro import Whitening
 from banister.estimators.base import check_rank
 from banister.estimators.paper import PaperSolver
 from banister.estimators.rank import scan_ranks
 from banister.safety.constraint import Constraint
 from banister.safety.evidence import Rows
 from banister.safety.exploration import ConservativeMixture
+from banister.solver import Passes, Whitening, solve
 
 
 class PaperMode:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from banister.estimators._kernels import compiled, dot
 from banister.safety.checks import BASELINES, DRIFT, OPEN, REASONS
+from banister.solver.kernels import compiled, dot
 
 NOT_CLEARED = len(REASONS)  # after the codes of `checks`: the gate is open, but no bound clears the floor
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from banister.data import Float, Int, TaskData
-from banister.estimators._passes import Passes
-from banister.estimators._varpro import Solution, Whitening, minimise
+from banister.solver import Passes, Solution, Whitening, minimise
 
 SAFETY = 1.3
 

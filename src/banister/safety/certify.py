@@ -19,9 +19,6 @@ from scipy.stats import t as student
 from banister.contract import Bool
 from banister.data import Float, Int, TaskData
 from banister.errors import SettingError
-from banister.estimators._passes import Passes
-from banister.estimators._quick import solve_quick
-from banister.estimators._varpro import Solution, Whitening
 from banister.estimators.confidence import LowRankCovariance, by_task
 from banister.estimators.rank import fitted_share, whiten_basis
 from banister.safety import bootstrap, checks, regime
@@ -29,6 +26,7 @@ from banister.safety.certificate import Certificate
 from banister.safety.evidence import Evidence, Observations
 from banister.safety.noise import Moderated, freedom_left, moderate, task_sums
 from banister.safety.scales import Scales, rescale, scaled_rows
+from banister.solver import Passes, Solution, Whitening, solve_quick
 
 _GRAINS = (1.0, 10.0)
 _ROUNDS = 5  # of fitting and rescaling

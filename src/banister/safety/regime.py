@@ -12,16 +12,24 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from banister.data import Float, TaskData
-from banister.estimators._passes import Passes, correlations
-from banister.estimators._quick import solve_quick
-from banister.estimators._starts import candidates, ranked, top_left, top_singular_value
-from banister.estimators._varpro import Solution, Whitening, minimise
 from banister.estimators.rank import (
     DETECT,
     MOST_FITTED,
     direction_snrs,
     fitted_share,
     whiten_basis,
+)
+from banister.solver import (
+    Passes,
+    Solution,
+    Whitening,
+    candidates,
+    correlations,
+    minimise,
+    ranked,
+    solve_quick,
+    top_left,
+    top_singular_value,
 )
 
 OPEN = 6.0

@@ -1,4 +1,4 @@
-"""Where to start: spectral subspaces of first estimates, and more of them where the first two disagree."""
+"""A solve: the first start that explains the data, and more of them where it does not."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
-from scipy.linalg import eigh
+from scipy.linalg import LinAlgError, cho_factor
 
 from banister.data import Float
-from banister.estimators._passes import Passes, correlations
-from banister.estimators._varpro import Solution, Whitening, minimise, rounding_level
+from banister.solver.descent import Solution, minimise, rounding_level
+from banister.solver.passes import Passes
+from banister.solver.spectra import Spectra, from_raw
+from banister.solver.whitening import Whitening
 
 AGREE = 1e-5  # two local optima within this share of each other count as one
 _CLEAR = 6.0  # signal-to-noise ratio of the weakest fitted direction; noise alone gives about 1
 _NOTHING = 1.1  # largest singular value of the residuals' correlations; noise alone gives about 1
+_FIRST = 60  # passes for the first start on its own; most need fewer than 30
 _CONTINUATION = (1.0, 0.3, 0.1, 0.03, 0.01)
 
 
@@ -28,23 +31,35 @@ def solve(
     max_passes: int = 400,
     budget: int | None = None,
     check: bool = True,
+    spectra: Spectra | None = None,
 ) -> tuple[Solution, bool]:
     """The best solution found, and whether it is to be trusted as the global one.
 
     It is if the first descent explains the data down to noise (see `explains`), or if a second one met it.
-    The start with the lowest objective goes first. Where a check is needed the next one follows, only until
-    it meets the first; then ridge continuations, the remaining starts and random ones. A lucky descent is
-    home soon and an unlucky one crawls, so each gets half of `max_passes` before the next is tried, and only
-    the best is followed to the end. `budget` (three times `max_passes` unless given) limits the search.
+    With a check, `warm` (a basis in the data's coordinates) or else the spectral start goes first on its own;
+    mostly that is all. Otherwise the start with the lowest objective follows, and the next one, only until it
+    meets the best; then ridge continuations, the remaining starts and random ones. A lucky descent is home
+    soon and an unlucky one crawls, so each gets half of `max_passes` before the next is tried, and only the
+    best is followed to the end. `budget` (three times `max_passes` unless given) limits the search.
 
-    With `check=False` one converged descent is enough. `warm`, a basis in the data's coordinates, is one more
-    start.
+    With `check=False` one converged descent is enough, from the lowest of all starts. `spectra` may be given
+    by those who fit several ranks.
     """
     budget = 3 * max_passes if budget is None else budget
     max_passes = min(max_passes, budget)
-    starts = ranked(passes, whitening, candidates(passes, whitening, warm))
     descend = partial(minimise, passes, whitening, tol=tol)
     taste = max(max_passes // 2, 1)
+    spectra = spectra or Spectra(passes.pool, whitening, passes.rank)
+    others: list[Float] | None = None
+    if check:
+        start = spectra.white(passes.rank) if warm is None else from_raw(whitening, warm)
+        first = descend(start, max_passes=min(_FIRST, taste))
+        if first.converged and explains(passes, whitening, first):
+            return first, True
+        # The spectral start has had its turn: to meet itself again would prove nothing.
+        others = spectra.starts(passes.rank)[1 if warm is None else 0 :]
+        warm = first.B
+    starts = ranked(passes, whitening, _with(whitening, others or spectra.starts(passes.rank), warm))
     best, zero = descend(starts[0], max_passes=taste), rounding_level(passes)
     met = int(best.converged)
     if met and (not check or explains(passes, whitening, best)):
@@ -81,35 +96,38 @@ def explains(passes: Passes, whitening: Whitening, solution: Solution) -> bool:
     """Every fitted direction stands far out of the noise, and the residuals hold no further one.
 
     A local optimum misses a direction that the data have, and fits noise in its place: one of the two shows.
-    Call it straight after the descent: `passes` still holds the residuals there.
+    Call it straight after the descent: `passes` is still at its end.
     """
-    data, rank = passes.data, passes.rank
-    gamma = (data.dim + data.n_tasks - rank) * rank / data.n_rows
+    pool, rank = passes.pool, passes.rank
+    gamma = (pool.dim + pool.n_tasks - rank) * rank / pool.n_rows
     if gamma > 0.5 or solution.objective <= 0:
         return False
-    noise = solution.objective / (data.n_rows * (1 - gamma))
-    edge = np.sqrt(data.dim) + np.sqrt(data.n_tasks)
-    counts = np.maximum(data.counts, 1)
-    left = whitening.A.T @ (passes.residual_correlations.T * np.sqrt(passes.weights / (counts * noise)))
-    W = passes.W * np.sqrt(counts * passes.weights / noise)[:, None]
-    weakest = float(np.linalg.eigvalsh(W.T @ W)[0]) * (1 - gamma) ** 3
-    return bool(weakest >= _CLEAR * edge**2 and top_singular_value(left) <= _NOTHING * edge)
+    noise = solution.objective / (pool.n_rows * (1 - gamma))
+    edge = np.sqrt(pool.dim) + np.sqrt(pool.n_tasks)
+    weakest = float(np.linalg.eigvalsh(passes.spread / noise)[0]) * (1 - gamma) ** 3
+    return bool(weakest >= _CLEAR * edge**2) and nothing_left(passes, whitening, (_NOTHING * edge) ** 2 * noise)
+
+
+def nothing_left(passes: Passes, whitening: Whitening, most: float) -> bool:
+    """Whether no direction of the residuals' correlations, whitened, has an energy above `most`.
+
+    Cholesky's factor of `most·I − A'RA` exists exactly then, at a tenth of the price of an eigenvalue.
+    """
+    left = whitening.A.T @ passes.residual_moment() @ whitening.A
+    try:
+        cho_factor(most * np.eye(len(left)) - left, check_finite=False)
+    except LinAlgError:
+        return False
+    return True
 
 
 def candidates(passes: Passes, whitening: Whitening, warm: Float | None) -> list[Float]:
-    """Spectral subspaces of the whitened data, the raw data and what a pooled model leaves; and `warm`."""
-    data, rank = passes.data, passes.rank
-    h = correlations(data, threads=passes.threads).astype(float)
-    root = np.sqrt(np.maximum(data.counts, 1.0))
-    white = whitening.A.T @ (h / root)  # columns have equal noise whatever the rows of a task
-    starts = [top_left(white, rank), from_raw(whitening, top_left(h / root, rank))]
-    pooled = white @ root / data.n_rows
-    residual = data.y - data.X @ (whitening.A @ pooled).astype(data.X.dtype)
-    rest = whitening.A.T @ (correlations(data, residual, threads=passes.threads).astype(float) / root)
-    starts.append(np.linalg.qr(np.column_stack([pooled, top_left(rest, rank)]))[0][:, :rank])
-    if warm is not None:
-        starts.append(from_raw(whitening, warm))
-    return starts
+    """The spectral starts (see `Spectra`), and `warm`."""
+    return _with(whitening, Spectra(passes.pool, whitening, passes.rank).starts(passes.rank), warm)
+
+
+def _with(whitening: Whitening, starts: list[Float], warm: Float | None) -> list[Float]:
+    return starts if warm is None else [*starts, from_raw(whitening, warm)]
 
 
 def ranked(passes: Passes, whitening: Whitening, starts: list[Float]) -> list[Float]:
@@ -118,15 +136,10 @@ def ranked(passes: Passes, whitening: Whitening, starts: list[Float]) -> list[Fl
     return [starts[i] for i in np.argsort(values, kind="stable")]
 
 
-def from_raw(whitening: Whitening, B: Float) -> Float:
-    """An orthonormal basis, in whitened coordinates, of the span of B in the data's."""
-    return np.linalg.qr(whitening.inverse @ B)[0]
-
-
 def _continuation(passes: Passes, whitening: Whitening, B: Float) -> Float:
     """Follow the minimum of a ridge-penalised objective as the ridge on w fades."""
     for share in _CONTINUATION:
-        passes.ridge = share * passes.data.n_rows / passes.data.n_tasks
+        passes.ridge = share * passes.pool.n_rows / passes.pool.n_tasks
         B = from_raw(whitening, minimise(passes, whitening, B, tol=1e-4, max_passes=60).B)
     passes.ridge = 0.0
     return B
@@ -134,21 +147,3 @@ def _continuation(passes: Passes, whitening: Whitening, B: Float) -> Float:
 
 def _random(shape: tuple[int, ...], rng: np.random.Generator, count: int = 3) -> list[Float]:
     return [np.linalg.qr(rng.standard_normal(shape))[0] for _ in range(count)]
-
-
-def top_singular_value(matrix: Float) -> float:
-    """The largest singular value, through the smaller Gram matrix."""
-    d, T = matrix.shape
-    gram = matrix @ matrix.T if d <= T else matrix.T @ matrix
-    last = len(gram) - 1
-    top = eigh(gram, eigvals_only=True, subset_by_index=(last, last), check_finite=False)
-    return float(np.sqrt(max(0.0, top[0])))
-
-
-def top_left(matrix: Float, rank: int) -> Float:
-    """The top `rank` left singular vectors, through the smaller Gram matrix."""
-    d, T = matrix.shape
-    if d <= T:
-        return np.ascontiguousarray(eigh(matrix @ matrix.T, subset_by_index=(d - rank, d - 1))[1][:, ::-1])
-    right = eigh(matrix.T @ matrix, subset_by_index=(T - rank, T - 1))[1][:, ::-1]
-    return np.linalg.qr(matrix @ right)[0]

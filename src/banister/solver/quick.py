@@ -7,9 +7,11 @@ from functools import partial
 import numpy as np
 
 from banister.data import Float
-from banister.estimators._passes import Passes
-from banister.estimators._starts import candidates, from_raw, ranked
-from banister.estimators._varpro import Solution, Whitening, minimise
+from banister.solver.descent import Solution, minimise
+from banister.solver.passes import Passes
+from banister.solver.spectra import from_raw
+from banister.solver.starts import candidates, ranked
+from banister.solver.whitening import Whitening
 
 _TASTE = 60  # passes after which a start that has not converged must wait for the others
 _NEARLY = 1 + 1e-4  # the last step lowered the objective by less

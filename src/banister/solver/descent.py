@@ -13,32 +13,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.linalg import eigh
 
-from banister.data import Float, TaskData
-from banister.estimators._passes import Passes
+from banister.data import Float
+from banister.solver.passes import Passes
+from banister.solver.whitening import Whitening
 
 _INNER = 50  # PCG steps at most within one outer step
 _NEWTON = 0.01  # after a step that lowers f by a smaller share, the exact Hessian takes over
 _STALLED = 1e12  # damping beyond which no step can make progress
-
-
-@dataclass(frozen=True)
-class Whitening:
-    """`A` with A'CA ≈ I for the pooled second moment C = X'X/N; `inverse` undoes it."""
-
-    A: Float
-    inverse: Float
-
-    @classmethod
-    def of(cls, data: TaskData, ridge: float = 1e-6) -> Whitening:
-        """Whiten by (a sample of) the rows; the small ridge serves directions that the data hardly have."""
-        stride = max(1, data.n_rows // max(100 * data.dim, 20_000))
-        X = data.X[::stride].astype(np.float64, copy=False)
-        values, vectors = eigh(X.T @ X / len(X))
-        level = max(float(np.mean(values)), np.finfo(float).tiny)
-        scale = np.sqrt(np.maximum(values, 0.0) + ridge * level)
-        return cls(vectors / scale, (vectors * scale).T)
 
 
 @dataclass
@@ -78,14 +60,14 @@ def minimise(
     Stops when an accepted step's actual and predicted decrease are both below `tol` of the objective, when
     the objective is zero to rounding, or once it falls below `good_enough`.
     """
-    start, state = passes.count, _Point(passes, whitening, B)
+    start, state = passes.count, _Place(passes, whitening, B)
     zero = rounding_level(passes)
     mu, growth, first_norm = 1e-2, 2.0, max(float(np.linalg.norm(state.g)), np.finfo(float).tiny)
     history, converged = [state.f], state.f <= zero
     while not converged and passes.count - start < max_passes and state.f > good_enough and mu < _STALLED:
         inner_tol = max(1e-8, min(0.1, np.sqrt(np.linalg.norm(state.g) / first_norm)))
         D, predicted = _step(state, mu, inner_tol)
-        trial = _Point(passes, whitening, _retract(state.B, D))
+        trial = _Place(passes, whitening, _retract(state.B, D))
         actual = (state.f - trial.f) / 2
         small = predicted <= tol * state.f / 2
         if actual > 1e-4 * predicted:
@@ -100,28 +82,19 @@ def minimise(
             # No decrease where the model promises next to none: the rest is rounding.
             converged = small and abs(actual) <= tol * state.f
             mu, growth = mu * growth, growth * 2
-            state.restore()
     return _finish(state, converged, passes.count - start, history)
 
 
-class _Point:
-    """A value of `B` with its objective, projected gradient and coefficients."""
+class _Place:
+    """A value of `B` with its objective, projected gradient and the size of its coefficients."""
 
     def __init__(self, passes: Passes, whitening: Whitening, B: Float) -> None:
         self.passes, self.whitening, self.B, self.exact = passes, whitening, B, False
-        self.evaluate()
-
-    def evaluate(self) -> None:
-        self.f, raw = self.passes.gradient(self.whitening.A @ self.B)
-        self.g = self.project(self.whitening.A.T @ raw)
-        self.W = self.passes.W.copy()
-        counts = self.passes.data.counts * self.passes.weights
-        S = (self.W * counts[:, None]).T @ self.W
+        self.raw = whitening.A @ B
+        self.f, slope = passes.gradient(self.raw)
+        self.g = self.project(whitening.A.T @ slope)
+        S = passes.spread
         self.S = S + 1e-12 * max(np.trace(S), np.finfo(float).tiny) * np.eye(len(S))
-
-    def restore(self) -> None:
-        """Bring the passes' workspaces back to this point after a rejected trial."""
-        self.passes.gradient(self.whitening.A @ self.B)
 
     def project(self, D: Float) -> Float:
         """Remove the part of D within the span of B, which does not change the model."""
@@ -130,11 +103,11 @@ class _Point:
 
     def hessian(self, D: Float) -> Float:
         """The Hessian of f/2 here, applied to D."""
-        raw = self.passes.hessian(self.whitening.A @ D, exact=self.exact)
-        return self.project(self.whitening.A.T @ raw)
+        product = self.passes.hessian(self.whitening.A @ D, exact=self.exact, at=self.raw)
+        return self.project(self.whitening.A.T @ product)
 
 
-def _step(point: _Point, mu: float, tol: float) -> tuple[Float, float]:
+def _step(point: _Place, mu: float, tol: float) -> tuple[Float, float]:
     """The damped Gauss-Newton step and the decrease of f/2 that the undamped model predicts for it."""
     inverse = np.linalg.inv(point.S) / (1 + mu)
 
@@ -187,12 +160,11 @@ def _retract(B: Float, D: Float) -> Float:
 
 def rounding_level(passes: Passes) -> float:
     """An objective this small is zero in the data's precision."""
-    data = passes.data
-    energy = float(np.dot(np.repeat(passes.weights, data.counts), data.y.astype(float) ** 2))
-    return float((100 * np.finfo(data.X.dtype).eps) ** 2 * energy)
+    return float((100 * np.finfo(passes.pool.dtype).eps) ** 2 * passes.energy)
 
 
-def _finish(point: _Point, converged: bool, passes: int, history: list[float]) -> Solution:
+def _finish(place: _Place, converged: bool, passes: int, history: list[float]) -> Solution:
     """Back to the data's coordinates: Θ = A B W = Q (R W) with QR = A B."""
-    Q, R = np.linalg.qr(point.whitening.A @ point.B)
-    return Solution(Q, R @ point.W.T, point.f, converged, passes, len(history) - 1, history)
+    Q, R = np.linalg.qr(place.raw)
+    W = place.passes.coefficients(place.raw)
+    return Solution(Q, R @ W.T, place.f, converged, passes, len(history) - 1, history)

@@ -1,0 +1,44 @@
+"""The solver: minimise over data seen only as sums.
+
+`Passes` binds a rank to rows in memory or to a pool; `solve` finds the best fit from several starts, `minimise`
+descends from one, `solve_quick` does so in few passes. Pools: `LocalPool` (threads), `DiskPool` (a packed
+folder, larger than memory), `RayPool` (other processes and machines).
+"""
+
+from banister.solver.descent import Solution, minimise
+from banister.solver.information import regular
+from banister.solver.local import LocalPool, as_pool
+from banister.solver.passes import Passes, correlations
+from banister.solver.point import Point
+from banister.solver.pool import Pool, Sums, Trip
+from banister.solver.quick import solve_quick
+from banister.solver.spectra import Spectra, from_raw, top_left, top_singular_value, top_vectors
+from banister.solver.starts import AGREE, candidates, explains, nothing_left, ranked, solve
+from banister.solver.whitening import Whitening
+
+__all__ = [
+    "AGREE",
+    "LocalPool",
+    "Passes",
+    "Point",
+    "Pool",
+    "Solution",
+    "Spectra",
+    "Sums",
+    "Trip",
+    "Whitening",
+    "as_pool",
+    "candidates",
+    "correlations",
+    "explains",
+    "from_raw",
+    "minimise",
+    "nothing_left",
+    "ranked",
+    "regular",
+    "solve",
+    "solve_quick",
+    "top_left",
+    "top_singular_value",
+    "top_vectors",
+]
