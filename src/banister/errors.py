@@ -10,7 +10,8 @@ BanisterError
 ├── UnknownDecisionError (KeyError)  a decision id the ledger does not hold
 ├── NotFittedError (ValueError, AttributeError)
 ├── DataFileError (ValueError, OSError)   a file that is missing, altered or unreadable
-└── ModelFileError (ValueError, OSError)  a saved model that cannot be loaded
+├── ModelFileError (ValueError, OSError)  a saved model that cannot be loaded
+└── PoolError (RuntimeError)         workers that cannot be had, or do not answer
 BanisterWarning (UserWarning)
 ├── ConvergenceWarning               a fit that did not reach its stopping rule
 ├── DataWarning                      data that can be used but not trusted everywhere
@@ -68,6 +69,10 @@ class DataFileError(BanisterError, ValueError, OSError):
 
 class ModelFileError(BanisterError, ValueError, OSError):
     """A saved model that cannot be loaded."""
+
+
+class PoolError(BanisterError, RuntimeError):
+    """Workers of a pool that cannot be had, or do not answer."""
 
 
 class BanisterWarning(UserWarning):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +19,7 @@ from banister.estimators.confidence import LowRankCovariance, least_squares_cova
 from banister.estimators.paper import PaperSolver
 from banister.estimators.search import Found, Search, find
 from banister.estimators.shrinkage import Moments, RandomEffects, discounted, random_effects
-from banister.solver import LocalPool, Pool, Solution, Whitening
+from banister.solver import LocalPool, Pool, RayPool, Solution, Whitening
 
 
 class AltGDmin(MultiTaskRegressor):
@@ -37,7 +38,11 @@ class AltGDmin(MultiTaskRegressor):
         threads: threads of the compiled passes; by default BANISTER_THREADS or all cores. Results do not
             depend on it.
         dtype: "float64", or "float32" for half the memory.
-        seed: of the random starts, which are used only where the spectral ones disagree.
+        seed: of the random starts, which are used only where the spectral ones disagree, and of the sample of
+            tasks that goes first where there are many.
+        pool: where the passes are made: "local" (threads of this process), "ray" (a cluster on this machine),
+            or a function from `TaskData` to a pool, such as `partial(RayPool, address="auto")`. Data that sit
+            in a pool already, such as a `DiskPool`, go to `fit_data`. Results do not depend on it.
 
     Attributes:
         B_, W_, theta_: (d, r) orthonormal, (r, T), (d, T) = B_ W_.
@@ -80,6 +85,7 @@ class AltGDmin(MultiTaskRegressor):
         threads: int | None = None,
         dtype: str = "float64",
         seed: int = 0,
+        pool: str | Callable[[TaskData], Pool] = "local",
     ) -> None:
         self.rank = rank
         self.solver = solver
@@ -91,6 +97,7 @@ class AltGDmin(MultiTaskRegressor):
         self.threads = threads
         self.dtype = dtype
         self.seed = seed
+        self.pool = pool
 
     def fit_data(self, data: TaskData | Pool) -> Self:
         """Fit data that is a `TaskData` already, or that sits in a pool."""
@@ -100,31 +107,44 @@ class AltGDmin(MultiTaskRegressor):
     def _fit(self, data: TaskData | Pool) -> None:
         self._check_settings(data)
         self._centring: Centring | None = None
-        if isinstance(data, TaskData):
-            data = self._in_memory(data)
-        elif self.fit_intercept:
-            raise SettingError("fit_intercept=True needs rows in memory; a pool's rows are not centred.")
-        self._data: Pool | None = data
         self._covariance: LowRankCovariance | None = None
-        self._counts = data.counts
-        self._whitening = Whitening.of(data)
-        found = self._solve(data)
-        data.release()
-        self.starts_agree_ = found.agreed
-        self._keep(data, found.solution)
-        self._note(data)
-
-    def _in_memory(self, data: TaskData) -> Pool:
+        if not isinstance(data, TaskData):
+            self._fit_pool(data)
+            return
         if self.fit_intercept:
             self._centring = Centring.of(data)
             data = self._centring.apply(data)
-        return LocalPool(data, threads=self.threads)
+        with self._pool_of(data) as pool:
+            self._fit_pool(pool)
+        self._data = LocalPool(data, threads=self.threads)
+
+    def _pool_of(self, data: TaskData) -> Pool:
+        if callable(self.pool):
+            return self.pool(data)
+        return RayPool(data) if self.pool == "ray" else LocalPool(data, threads=self.threads)
+
+    def _fit_pool(self, pool: Pool) -> None:
+        self._data: Pool | None = pool
+        self._counts = pool.counts
+        self._whitening = Whitening.of(pool)
+        found = self._solve(pool)
+        pool.release()
+        self.starts_agree_ = found.agreed
+        self._keep(pool, found.solution)
+        self._note(pool)
 
     def _check_settings(self, data: TaskData | Pool) -> None:
         if self.rank != "auto":
             check_rank(self.rank, data)  # type: ignore[arg-type]
         if self.solver not in ("fast", "paper") and not isinstance(self.solver, PaperSolver):
             raise SettingError(f"solver={self.solver!r} must be 'fast', 'paper' or a PaperSolver.")
+        if not callable(self.pool) and self.pool not in ("local", "ray"):
+            raise SettingError(
+                f"pool={self.pool!r} must be 'local', 'ray' or a function that makes a pool; a packed folder "
+                "goes to fit_data(DiskPool(folder))."
+            )
+        if self.fit_intercept and not isinstance(data, TaskData):
+            raise SettingError("fit_intercept=True needs rows in memory; a pool's rows are not centred.")
         if self.noise_std is not None and not (np.isfinite(self.noise_std) and self.noise_std > 0):
             raise SettingError(f"noise_std={self.noise_std!r} must be a positive number, or None.")
         if not 0 < self.tol < 1:

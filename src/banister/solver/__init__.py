@@ -5,9 +5,10 @@ descends from one, `solve_quick` does so in few passes. Pools: `LocalPool` (thre
 folder, larger than memory), `RayPool` (other processes and machines).
 """
 
+from banister.solver.cluster import RayPool
 from banister.solver.descent import Solution, minimise
 from banister.solver.information import regular
-from banister.solver.local import LocalPool, as_pool
+from banister.solver.local import DiskPool, LocalPool, as_pool
 from banister.solver.passes import Passes, correlations
 from banister.solver.point import Point
 from banister.solver.pool import Pool, Sums, Trip
@@ -18,10 +19,12 @@ from banister.solver.whitening import Whitening
 
 __all__ = [
     "AGREE",
+    "DiskPool",
     "LocalPool",
     "Passes",
     "Point",
     "Pool",
+    "RayPool",
     "Solution",
     "Spectra",
     "Sums",

@@ -1,20 +1,31 @@
-"""The pool of rows that are in this process, shared among threads."""
+"""The pools of this process: rows in memory or on disk, shared among threads."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-from functools import partial
-from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from banister.data import TaskData
-from banister.solver.block import Block, block_bounds
+from banister.solver.block import Block
+from banister.solver.folder import Folder
 from banister.solver.pool import Pool
+from banister.solver.rows import folder_blocks, memory_blocks
 from banister.solver.threads import check_threads, in_threads
 
 
-class LocalPool(Pool):
-    """Rows in memory; the compiled passes run in threads.
+class _ThreadPool(Pool):
+    """Blocks shared among the threads of this process."""
+
+    threads: int
+    _blocks: list[Block]
+
+    def _each(self, method: str, args: tuple[Any, ...]) -> list[Any]:
+        blocks = self._blocks
+        return in_threads(self.threads, lambda i: getattr(blocks[i], method)(*args), len(blocks))
+
+
+class LocalPool(_ThreadPool):
+    """Rows in memory.
 
     Args:
         data: the rows.
@@ -26,32 +37,20 @@ class LocalPool(Pool):
         super().__init__(data.labels, data.offsets, data.dim, data.X.dtype, shards=self.threads)
         self._blocks = memory_blocks(data)
 
-    def _each(self, method: str, args: tuple[Any, ...]) -> list[Any]:
-        blocks = self._blocks
-        if len(blocks) == 1:
-            return [getattr(blocks[0], method)(*args)]
-        return in_threads(self.threads, lambda i: getattr(blocks[i], method)(*args), len(blocks))
 
+class DiskPool(_ThreadPool):
+    """A packed folder (see `pack`), larger than memory: every pass reads it once.
 
-def memory_blocks(data: TaskData) -> list[Block]:
-    """The blocks of rows in memory: views, no copies."""
-    cuts = block_bounds(data.offsets, data.dim)
-    return [
-        Block(int(a), int(b), int(data.offsets[a]), partial(_open, slice_tasks(data, int(a), int(b))))
-        for a, b in pairwise(cuts)
-    ]
+    Args:
+        folder: where it is.
+        threads: by default BANISTER_THREADS or all cores; each holds one block. Results do not depend on it.
+    """
 
-
-def slice_tasks(data: TaskData, first: int, last: int) -> TaskData:
-    """A view of tasks `first` … `last − 1`."""
-    if first == 0 and last == data.n_tasks:
-        return data
-    lo, hi = data.offsets[first], data.offsets[last]
-    return TaskData(data.X[lo:hi], data.y[lo:hi], data.offsets[first : last + 1] - lo, data.labels[first:last])
-
-
-def _open(data: TaskData) -> AbstractContextManager[TaskData]:
-    return nullcontext(data)
+    def __init__(self, folder: str | Path, *, threads: int | None = None) -> None:
+        self.folder, self.threads = Folder(folder), check_threads(threads)
+        facts = self.folder
+        super().__init__(facts.labels, facts.offsets, facts.dim, facts.dtype, shards=self.threads)
+        self._blocks = folder_blocks(self.folder)
 
 
 def as_pool(data: TaskData | Pool, threads: int | None = None) -> Pool:

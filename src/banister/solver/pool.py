@@ -166,13 +166,12 @@ class Pool(ABC):
 
 
 def _total(parts: Any) -> Float:
-    """The sum in the order of the blocks."""
-    total: Float = parts[0]
+    """The sum in the order of the blocks, in an array of its own."""
+    total: Float = np.array(parts[0])
     for part in parts[1:]:
-        total = total + part
+        total += part
     return total
 
 
 def _joined(parts: Any) -> Float:
-    joined: Float = parts[0] if len(parts) == 1 else np.concatenate(parts)
-    return joined
+    return np.concatenate(parts)
