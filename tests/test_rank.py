@@ -23,8 +23,20 @@ def test_the_true_rank_is_found(rank):
     data, _ = problem(d=25, T=30, r=rank, n=40, noise=0.1, seed=rank)
     found = scan(data)
     assert found.rank == rank
-    assert len(found.snr) == rank + 1
-    assert found.snr[rank - 1] > 1.25 > found.snr[rank]
+    assert found.explained
+    assert found.solution.B.shape == (25, rank)
+    assert all(found.snr[k] > 1.25 for k in found.snr)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_every_rank_is_tried_where_no_fit_explains_the_data(rank, monkeypatch):
+    monkeypatch.setattr("banister.estimators.rank.explains", lambda *_: False)
+    data, _ = problem(d=25, T=30, r=rank, n=40, noise=0.1, seed=rank)
+    found = scan(data)
+    assert found.rank == rank
+    assert not found.explained
+    assert list(found.snr) == list(range(1, rank + 2))
+    assert found.snr[rank] > 1.25 > found.snr[rank + 1]
 
 
 def test_the_true_rank_is_found_on_policy_collected_data():
@@ -41,7 +53,7 @@ def test_pure_noise_has_no_rank():
         noise = np.random.default_rng(seed).standard_normal(data.n_rows)
         found = scan(data.replace_y(noise))
         assert found.rank == 0
-        seen.append(found.snr[0])
+        seen.append(found.snr[1])
     assert 0.6 < np.mean(seen) < 1.1
 
 
@@ -72,7 +84,7 @@ def test_too_few_rows_to_tell():
 def test_noise_variance_counts_degrees_of_freedom():
     data, _ = problem(n=10, noise=0.3, T=40)
     found = scan(data, max_rank=2)
-    solution = found.solutions[1]
+    solution = found.solution
     assert noise_variance(data, solution) == pytest.approx(solution.objective / (400 - 80 - 20))
     assert noise_variance(data, solution, intercepts=True) == pytest.approx(
         solution.objective / (400 - 120 - 20)
@@ -83,7 +95,7 @@ def test_noise_variance_counts_degrees_of_freedom():
 
 def test_whitened_basis_is_the_same_model():
     data, _ = problem()
-    whitening, solution = Whitening.of(data), scan(data, max_rank=2).solutions[1]
+    whitening, solution = Whitening.of(data), scan(data, max_rank=2).solution
     basis, W = whiten_basis(whitening, solution.B, solution.W)
     np.testing.assert_allclose(basis.T @ basis, np.eye(2), atol=1e-12)
     np.testing.assert_allclose(whitening.A @ basis @ W.T, solution.B @ solution.W, atol=1e-10)

@@ -233,7 +233,7 @@ class AltGDmin(MultiTaskRegressor):
         note = solve_note(self.converged_, self.starts_agree_, self.n_passes_)
         if note is not None:
             self.warnings_.append(note)
-            warnings.warn(note, ConvergenceWarning, stacklevel=6)  # the line that called fit
+            warnings.warn(note, ConvergenceWarning, stacklevel=7)  # the line that called fit
 
     def predict(self, X: Any, tasks: Any, *, return_std: bool = False) -> Any:
         """Expected rewards of rows X (m, d), shape (m,); with `return_std` also their standard errors."""

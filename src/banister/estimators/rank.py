@@ -5,23 +5,42 @@ give: `snr_k = λ_min(Σ_t (n_t/s²) w_t w_t') / (√d + √T)²` over tasks wit
 `(d + T − k) k` fitted numbers by `(1 − γ_k)³`, `γ_k = (d + T − k) k / N`. Pure noise sits near 0.85. The last
 k before the first value below 1.25 is taken: too small a rank is unsafe later, too large only costs.
 
+Mostly that is not needed. A guess is read off the spectrum of first estimates; a fit of that rank, or of one
+of the next, that explains the data down to noise (every direction far above it, residuals that hold no further
+one) settles the matter, and only where none does is every rank tried from 1 up.
+
 To tell whether a direction stands out a rough fit will do: it stops once a step gains less than a hundredth of
-what noise alone gives a direction. Each rank may start from the fit below it and the direction that its
-residuals agree on most.
+what noise alone gives a direction.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from banister.data import Float, TaskData
-from banister.solver import Passes, Pool, Solution, Spectra, Whitening, as_pool, solve, top_vectors
+from banister.solver import (
+    Passes,
+    Pool,
+    Solution,
+    Spectra,
+    Whitening,
+    as_pool,
+    explains,
+    from_raw,
+    minimise,
+    solve,
+    top_vectors,
+)
 
 DETECT = 1.25
 MOST_FITTED = 0.5  # a fit with more numbers than half the rows says nothing of its own errors
 MAX_RANK = 20
+_GUESS = 3.0  # times noise's: tasks of unlike energy reach 2 without any shared direction
+_CLIMB = 60  # passes for a rank on the way up; one that needs more explains nothing
 
 
 @dataclass(frozen=True)
@@ -30,13 +49,15 @@ class Scan:
 
     Attributes:
         rank: the last rank whose weakest direction stands out; 0 if none does.
-        snr: corrected signal-to-noise ratio of the weakest direction at ranks 1, 2, …
-        solutions: the fit at each rank scanned.
+        snr: corrected signal-to-noise ratio of the weakest direction, for each rank tried.
+        solution: the rough fit of that rank; of rank 1 if none stands out.
+        explained: that fit explains the data down to noise.
     """
 
     rank: int
-    snr: list[float]
-    solutions: list[Solution]
+    snr: dict[int, float]
+    solution: Solution
+    explained: bool = False
 
 
 def scan_ranks(
@@ -49,27 +70,56 @@ def scan_ranks(
     max_passes: int = 400,
     intercepts: bool = False,
 ) -> Scan:
-    """Fit ranks 1, 2, … roughly until a direction no longer stands out from noise."""
+    """How many directions stand out from noise, and a rough fit of that rank."""
     pool = as_pool(data, threads)
     most = min(pool.dim, pool.n_tasks, max_rank or MAX_RANK)
-    spectra, below = Spectra(pool, whitening, most), None
-    snr: list[float] = []
-    solutions: list[Solution] = []
-    for k in range(1, most + 1):
-        if fitted_share(pool.dim, pool.n_tasks, k, pool.n_rows) > MOST_FITTED:
-            return Scan(k - 1, [*snr, 0.0], solutions)
+    spectra = Spectra(pool, whitening, most)
+    solve_rank = partial(
+        solve, whitening=whitening, rng=rng, tol=rough(pool), max_passes=max_passes, check=False, spectra=spectra
+    )
+    return _climb(pool, whitening, spectra, most, intercepts) or _try_all(
+        pool, whitening, solve_rank, most, intercepts
+    )
+
+
+def _climb(pool: Pool, whitening: Whitening, spectra: Spectra, most: int, intercepts: bool) -> Scan | None:
+    """From the guess up, each rank from the one below and what its residuals agree on, until one explains."""
+    snr: dict[int, float] = {}
+    k = spectra.outstanding(_GUESS)
+    start = spectra.white(k)
+    while k <= most and fitted_share(pool.dim, pool.n_tasks, k, pool.n_rows) <= MOST_FITTED:
         passes = Passes(pool, k)
-        solution, _ = solve(
-            passes, whitening, warm=below, rng=rng, tol=rough(pool), max_passes=max_passes, check=False,
-            spectra=spectra,
-        )  # fmt: skip
-        snr.append(weakest_snr(pool, whitening, solution, intercepts=intercepts))
-        solutions.append(solution)
-        if snr[-1] < DETECT:
-            return Scan(k - 1, snr, solutions)
-        if k < most:
-            below = one_more(passes, whitening, solution)
-    return Scan(most, snr, solutions)
+        solution = minimise(passes, whitening, start, tol=rough(pool), max_passes=_CLIMB)
+        snr[k] = weakest_snr(pool, whitening, solution, intercepts=intercepts)
+        if not solution.converged or snr[k] < DETECT:
+            return None
+        if explains(passes, whitening, solution):
+            return Scan(k, snr, solution, explained=True)
+        start = from_raw(whitening, one_more(passes, whitening, solution)) if k < pool.dim else start
+        k += 1
+    return None
+
+
+def _try_all(
+    pool: Pool,
+    whitening: Whitening,
+    solve_rank: Callable[..., tuple[Solution, bool]],
+    most: int,
+    intercepts: bool,
+) -> Scan:
+    """Fit ranks 1, 2, … until a direction no longer stands out from noise."""
+    snr: dict[int, float] = {}
+    below, best = None, None
+    for k in range(1, most + 1):
+        if k > 1 and fitted_share(pool.dim, pool.n_tasks, k, pool.n_rows) > MOST_FITTED:
+            break
+        passes = Passes(pool, k)
+        solution, _ = solve_rank(passes, warm=below)
+        snr[k] = weakest_snr(pool, whitening, solution, intercepts=intercepts)
+        if snr[k] < DETECT:
+            break
+        best, below = solution, one_more(passes, whitening, solution) if k < most else None
+    return Scan(0, snr, solution) if best is None else Scan(best.B.shape[1], snr, best)
 
 
 def rough(pool: Pool) -> float:

@@ -7,7 +7,7 @@ hold and the sample missed shows in their residuals, which are looked at in the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -59,7 +59,9 @@ def find(pool: Pool, whitening: Whitening, rank: int | None, search: Search) -> 
     if rank is not None:
         return Found(*_solve(Passes(pool, rank), whitening, None, search))
     scan = _scan(pool, whitening, search)
-    warm = scan.solutions[max(scan.rank, 1) - 1].B
+    if scan.explained:
+        return Found(_polish(pool, whitening, scan.solution.B, search)[1], True)
+    warm = scan.solution.B
     return Found(*_solve(Passes(pool, warm.shape[1]), whitening, warm, search), scan.rank > 0)
 
 
@@ -78,22 +80,36 @@ def _scan(data: TaskData | Pool, whitening: Whitening, search: Search) -> ranks.
 
 def _sample_and_polish(pool: Pool, whitening: Whitening, rank: int | None, search: Search) -> Found:
     sample = LocalPool(pool.take(sample_tasks(pool, search.rng)), threads=search.threads)
+    first, met, stands_out = _first(sample, whitening, rank, search)
+    passes, solution = _polish(pool, whitening, first, search)
+    if not solution.converged:
+        return Found(*_solve(passes, whitening, solution.B, search), stands_out)
+    if rank is None:
+        adjusted = _adjusted(pool, whitening, passes, solution, search)
+        met, solution = met and adjusted is solution, adjusted
+    return Found(solution, met or _convincing(pool, whitening, solution), stands_out)
+
+
+def _first(
+    sample: Pool, whitening: Whitening, rank: int | None, search: Search
+) -> tuple[Float, bool, bool]:
+    """A basis from the sample, whether it is to be trusted there, and whether any direction stood out."""
     warm, stands_out = None, True
     if rank is None:
         scan = _scan(sample, whitening, search)
-        rank, stands_out, warm = max(scan.rank, 1), scan.rank > 0, scan.solutions[max(scan.rank, 1) - 1].B
-    first, met = solve(
-        Passes(sample, rank), whitening, warm=warm, rng=search.rng, tol=max(search.tol, _SAMPLE_TOL),
-        max_passes=search.max_passes,
-    )  # fmt: skip
-    passes, solution = _polish(pool, whitening, first.B, search)
-    if not solution.converged:
-        return Found(*_solve(passes, whitening, solution.B, search), stands_out)
-    if warm is not None:
-        solution = _adjusted(pool, whitening, passes, solution, search)
-        passes = Passes(pool, solution.B.shape[1])
-        passes.gradient(solution.B)
-    return Found(solution, met or explains(passes, whitening, solution), stands_out)
+        if scan.explained:
+            return scan.solution.B, True, True
+        rank, stands_out, warm = max(scan.rank, 1), scan.rank > 0, scan.solution.B
+    rougher = replace(search, tol=max(search.tol, _SAMPLE_TOL))
+    solution, met = _solve(Passes(sample, rank), whitening, warm, rougher)
+    return solution.B, met, stands_out
+
+
+def _convincing(pool: Pool, whitening: Whitening, solution: Solution) -> bool:
+    """Whether the fit explains all tasks' data; one pass."""
+    passes = Passes(pool, solution.B.shape[1])
+    passes.gradient(solution.B)
+    return explains(passes, whitening, solution)
 
 
 def sample_tasks(pool: Pool, rng: np.random.Generator) -> Int:

@@ -31,6 +31,18 @@ class Spectra:
         """The subspace of the whitened data alone: one pass, where the others need a second."""
         return np.ascontiguousarray(self._white[:, :rank])
 
+    def outstanding(self, factor: float) -> int:
+        """How many directions of the whitened data exceed `factor` times what noise would give; at least 1.
+
+        All of the rewards count as noise here, so that this is mostly too few.
+        """
+        pool = self._pool
+        edge = (np.sqrt(pool.dim) + np.sqrt(pool.n_tasks)) ** 2
+        moment = self._whitened(self._sums[0])
+        strength = np.einsum("di,de,ei->i", self._white, moment, self._white)
+        above = int(np.sum(strength > factor * edge * pool.energy() / pool.n_rows))
+        return min(max(above, 1), self._most)
+
     @cached_property
     def _sums(self) -> tuple[Float, Float]:
         return self._pool.correlations(np.zeros(self._pool.dim))
