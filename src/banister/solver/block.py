@@ -19,7 +19,7 @@ from banister.solver.compiling import compile_kernels, read_only
 from banister.solver.information import information
 from banister.solver.point import Point
 
-_SMALL = 250_000  # numbers in X that are worth a block of their own
+_SMALL = 500_000  # numbers in X that are worth a block of their own
 _BLOCKS = 64  # as many as threads or machines usually are; more sums only travel for nothing
 _LARGE = 1 << 26  # numbers in a block at most: half a gigabyte is in memory at once where rows are on disk
 

@@ -20,6 +20,7 @@ from banister.solver.whitening import Whitening
 
 _INNER = 50  # PCG steps at most within one outer step
 _NEWTON = 0.01  # after a step that lowers f by a smaller share, the exact Hessian takes over
+_NEGLIGIBLE = 0.01  # of the tolerance: an inner step that gains less is not worth its pass
 _STALLED = 1e12  # damping beyond which no step can make progress
 
 
@@ -66,7 +67,7 @@ def minimise(
     history, converged = [state.f], state.f <= zero
     while not converged and passes.count - start < max_passes and state.f > good_enough and mu < _STALLED:
         inner_tol = max(1e-8, min(0.1, np.sqrt(np.linalg.norm(state.g) / first_norm)))
-        D, predicted = _step(state, mu, inner_tol)
+        D, predicted = _step(state, mu, inner_tol, _NEGLIGIBLE * tol * state.f)
         trial = _Place(passes, whitening, _retract(state.B, D))
         actual = (state.f - trial.f) / 2
         small = predicted <= tol * state.f / 2
@@ -107,7 +108,7 @@ class _Place:
         return self.project(self.whitening.A.T @ product)
 
 
-def _step(point: _Place, mu: float, tol: float) -> tuple[Float, float]:
+def _step(point: _Place, mu: float, tol: float, negligible: float) -> tuple[Float, float]:
     """The damped Gauss-Newton step and the decrease of f/2 that the undamped model predicts for it."""
     inverse = np.linalg.inv(point.S) / (1 + mu)
 
@@ -118,18 +119,25 @@ def _step(point: _Place, mu: float, tol: float) -> tuple[Float, float]:
     def precondition(R: Float) -> Float:
         return point.project(R @ inverse)
 
-    D, residual = _pcg(damped, -point.g, precondition, tol)
+    D, residual = _pcg(damped, -point.g, precondition, tol, negligible)
     if point.exact and not D.any():  # no convexity here: Gauss-Newton's model always has it
         point.exact = False
-        D, residual = _pcg(damped, -point.g, precondition, tol)
+        D, residual = _pcg(damped, -point.g, precondition, tol, negligible)
     hessian_D = -point.g - residual - mu * D @ point.S
     return D, float(-np.vdot(point.g, D) - 0.5 * np.vdot(D, hessian_D))
 
 
 def _pcg(
-    apply: Callable[[Float], Float], b: Float, precondition: Callable[[Float], Float], tol: float
+    apply: Callable[[Float], Float],
+    b: Float,
+    precondition: Callable[[Float], Float],
+    tol: float,
+    negligible: float,
 ) -> tuple[Float, Float]:
-    """Preconditioned conjugate gradients for matrices; the solution and its residual."""
+    """Preconditioned conjugate gradients for matrices; the solution and its residual.
+
+    Ends at the tolerance, or once a step lowers the quadratic by less than `negligible`.
+    """
     x, residual = np.zeros_like(b), b.copy()
     z = precondition(residual)
     direction, rz = z, float(np.vdot(residual, z))
@@ -144,6 +152,8 @@ def _pcg(
         step = rz / curvature
         x += step * direction
         residual -= step * product
+        if step * rz <= 2 * negligible:
+            break
         z = precondition(residual)
         rz, old = float(np.vdot(residual, z)), rz
         direction = z + (rz / old) * direction
