@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from banister.estimators.altgdmin import AltGDmin
 from banister.estimators.paper import spectral_init, task_least_squares
 from banister.estimators.rank import scan_ranks
 from banister.solver import DiskPool, LocalPool, Passes, Point, RayPool, Whitening, solve
+from banister.solver.block import Block
 from banister.solver.folder import Writer
 from designs import gaussian
 from rivals import lbfgs_seconds
@@ -113,7 +114,9 @@ def auto() -> Figures:
         ours = time.process_time() - begin
         begin = time.process_time()
         whole = scan_ranks(data, Whitening.of(data), rng=np.random.default_rng(0), threads=1)
-        exact = _without_sample(lambda data=data, rank=whole.rank: AltGDmin(rank=rank, threads=1).fit_data(data))
+        exact = _without_sample(
+            lambda data=data, rank=whole.rank: AltGDmin(rank=rank, threads=1).fit_data(data)
+        )
         theirs = time.process_time() - begin
         gap = float(np.abs(model.theta_ - exact.theta_).max()) if model.rank_ == whole.rank else np.nan
         rows[kind] = {
@@ -231,6 +234,13 @@ def shards() -> Figures:
     )
     whole = float(seconds.sum())
     figures: Figures = {"blocks": len(blocks), "gradient + hessian, ms": 1e3 * whole}
+    one = Block(0, data.n_tasks, 0, lambda: nullcontext(data))
+    together, apart = in_turns(
+        lambda: (one.gradient(point), one.hessian(point, D, False)),
+        lambda: (pool.gradient(point), pool.hessian(point, D)),
+        repeats=7,
+    )
+    figures["CPU in blocks / in one piece (≤ 1.15)"] = apart / together
     for count in (2, 8, 32):
         slowest = max(float(part.sum()) for part in np.array_split(seconds, count))
         figures[f"speed-up at {count} shards"] = whole / slowest
@@ -291,7 +301,9 @@ def _timed(work: Callable[[], Any]) -> float:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("sections", nargs="*")
     parser.add_argument("--tasks", type=int, default=1_000_000)
     parser.add_argument("--folder", type=Path, default=Path("/tmp/banister-scale"))

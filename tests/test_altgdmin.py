@@ -13,8 +13,8 @@ from sklearn.base import clone
 
 import banister as bn
 from banister.errors import ConvergenceWarning
-from banister.solver import block
 from banister.estimators.paper import PaperSolver
+from banister.solver import block
 from problems import fifth_best, low_rank, problem, relative_error
 
 

@@ -194,7 +194,9 @@ def test_a_direction_that_the_sample_missed_is_found_in_all(sampled, monkeypatch
     rng = np.random.default_rng(5)
     data, _ = many_tasks(r=1, T=400)
     extra = np.zeros((6, 400))
-    extra[:, 360:] = 3.0 * np.outer(np.linalg.qr(rng.standard_normal((6, 2)))[0][:, 1], rng.standard_normal(40))
+    extra[:, 360:] = 3.0 * np.outer(
+        np.linalg.qr(rng.standard_normal((6, 2)))[0][:, 1], rng.standard_normal(40)
+    )
     data = data.replace_y(data.y + data.fitted(extra))
     monkeypatch.setattr(search, "sample_tasks", lambda pool, rng: np.arange(0, 360, 4))
     assert AltGDmin(threads=1).fit_data(data).rank_ == 2
@@ -229,7 +231,12 @@ def test_those_who_watch_are_told(data):
 def table(seed=0):
     rng = np.random.default_rng(seed)
     names = rng.choice(["b", "a", "c"], 50)
-    columns = {"shop": names, "sold": rng.standard_normal(50), "f0": rng.standard_normal(50), "f1": np.arange(50)}
+    columns = {
+        "shop": names,
+        "sold": rng.standard_normal(50),
+        "f0": rng.standard_normal(50),
+        "f1": np.arange(50),
+    }
     return pl.DataFrame(columns)
 
 
@@ -300,9 +307,13 @@ def test_a_damaged_folder_is_noticed(data, tmp_path):
 
 
 def test_a_writer_that_fails_leaves_no_folder_that_opens(tmp_path):
-    with pytest.raises(RuntimeError), Writer(tmp_path / "p", np.arange(2), np.array([1, 1]), ["a"], float) as w:
-        w.write(np.ones((1, 1)), np.ones(1), np.array([0]))
-        raise RuntimeError
+    def fail():
+        with Writer(tmp_path / "p", np.arange(2), np.array([1, 1]), ["a"], float) as writer:
+            writer.write(np.ones((1, 1)), np.ones(1), np.array([0]))
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
     with pytest.raises(DataFileError, match="not a packed folder"):
         Folder(tmp_path / "p")
 

@@ -13,7 +13,9 @@ from banister.cli.app import app
 from banister.cli.pooled import fit_pool
 from banister.errors import InputError
 
-_Logs = Annotated[Path, typer.Argument(help="Rows of the policy in place: .parquet or .csv (with --pool: a packed folder).")]
+_Logs = Annotated[
+    Path, typer.Argument(help="Rows of the policy in place: .parquet or .csv (with --pool: a packed folder).")
+]
 _Model = Annotated[Path, typer.Argument(help="What `banister fit` wrote; its ledger lies beside it.")]
 _Task = Annotated[str, typer.Option(help="Column that names the task.")]
 _Reward = Annotated[str, typer.Option(help="Column with what was earned.")]
@@ -36,7 +38,9 @@ _Seed = Annotated[int | None, typer.Option(help="Of all randomness; drawn by def
 _Pool = Annotated[
     str | None, typer.Option(help="disk or ray: fit the representation of a packed folder, nothing else.")
 ]
-_Address = Annotated[str | None, typer.Option(help="Of a running Ray cluster; one is started here by default.")]
+_Address = Annotated[
+    str | None, typer.Option(help="Of a running Ray cluster; one is started here by default.")
+]
 _Shards = Annotated[int | None, typer.Option(help="Workers (ray) or threads (disk); all by default.")]
 
 

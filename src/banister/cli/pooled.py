@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -25,10 +25,8 @@ def fit_pool(
 
     if out.exists():
         raise InputError(f"There is a file at {str(out)!r} already; remove it, or choose another name.")
-    with _open(folder, pool, address, shards) as opened:
-        opened.watch = _Progress()
+    with _open(folder, pool, address, shards) as opened, _Progress() as opened.watch:
         model = AltGDmin(rank="auto" if rank is None else rank).fit_data(opened)
-        opened.watch.done()
     _write(model, out)
     return {
         "model": str(out),
@@ -70,7 +68,10 @@ class _Progress:
         self._screen = Console(stderr=True)
         self._status = Status("reading", console=self._screen)
         self._passes, self._told = 0, monotonic()
+
+    def __enter__(self) -> Self:
         self._status.start()
+        return self
 
     def __call__(self, trip: Trip) -> None:
         self._passes += trip.method in ("gradient", "hessian")
@@ -81,6 +82,5 @@ class _Progress:
             self._screen.print(words, highlight=False)
             self._told = monotonic()
 
-    def done(self) -> None:
-        """Leave the screen as it was."""
+    def __exit__(self, *_: object) -> None:
         self._status.stop()

@@ -108,6 +108,7 @@ class AltGDmin(MultiTaskRegressor):
         self._check_settings(data)
         self._centring: Centring | None = None
         self._covariance: LowRankCovariance | None = None
+        self._data: Pool | None = None
         if not isinstance(data, TaskData):
             self._fit_pool(data)
             return
@@ -124,7 +125,7 @@ class AltGDmin(MultiTaskRegressor):
         return RayPool(data) if self.pool == "ray" else LocalPool(data, threads=self.threads)
 
     def _fit_pool(self, pool: Pool) -> None:
-        self._data: Pool | None = pool
+        self._data = pool
         self._counts = pool.counts
         self._whitening = Whitening.of(pool)
         found = self._solve(pool)
@@ -156,7 +157,9 @@ class AltGDmin(MultiTaskRegressor):
     def _solve(self, data: Pool) -> Found:
         if self.solver != "fast":
             return self._solve_as_printed(data)
-        found = find(data, self._whitening, None if self.rank == "auto" else int(self.rank), self._search(data))
+        found = find(
+            data, self._whitening, None if self.rank == "auto" else int(self.rank), self._search(data)
+        )
         if not found.stands_out:
             self.warnings_.append(
                 "No shared direction stands out from the noise; rank 1 was used. More rows would tell."

@@ -6,11 +6,11 @@ give: `snr_k = λ_min(Σ_t (n_t/s²) w_t w_t') / (√d + √T)²` over tasks wit
 k before the first value below 1.25 is taken: too small a rank is unsafe later, too large only costs.
 
 Mostly that is not needed. A guess is read off the spectrum of first estimates; a fit of that rank, or of one
-of the next, that explains the data down to noise (every direction far above it, residuals that hold no further
-one) settles the matter, and only where none does is every rank tried from 1 up.
+of the next, that explains the data down to noise (every direction far above it, residuals that hold no
+further one) settles the matter, and only where none does is every rank tried from 1 up.
 
-To tell whether a direction stands out a rough fit will do: it stops once a step gains less than a hundredth of
-what noise alone gives a direction.
+To tell whether a direction stands out a rough fit will do: it stops once a step gains less than a hundredth
+of what noise alone gives a direction.
 """
 
 from __future__ import annotations
@@ -75,7 +75,13 @@ def scan_ranks(
     most = min(pool.dim, pool.n_tasks, max_rank or MAX_RANK)
     spectra = Spectra(pool, whitening, most)
     solve_rank = partial(
-        solve, whitening=whitening, rng=rng, tol=rough(pool), max_passes=max_passes, check=False, spectra=spectra
+        solve,
+        whitening=whitening,
+        rng=rng,
+        tol=rough(pool),
+        max_passes=max_passes,
+        check=False,
+        spectra=spectra,
     )
     return _climb(pool, whitening, spectra, most, intercepts) or _try_all(
         pool, whitening, solve_rank, most, intercepts

@@ -1,8 +1,8 @@
 """How a basis is found: on all tasks at once, or on a sample of them and then polished on all.
 
 The representation belongs to the population, so a thousand tasks show its rank and nearly its place; a few
-passes over all tasks then carry it to the same optimum that a search over all would have found. What all tasks
-hold and the sample missed shows in their residuals, which are looked at in the end.
+passes over all tasks then carry it to the same optimum that a search over all would have found. What all
+tasks hold and the sample missed shows in their residuals, which are looked at in the end.
 """
 
 from __future__ import annotations
@@ -66,9 +66,7 @@ def find(pool: Pool, whitening: Whitening, rank: int | None, search: Search) -> 
 
 
 def _solve(passes: Passes, whitening: Whitening, warm: Float | None, search: Search) -> tuple[Solution, bool]:
-    return solve(
-        passes, whitening, warm=warm, rng=search.rng, tol=search.tol, max_passes=search.max_passes
-    )
+    return solve(passes, whitening, warm=warm, rng=search.rng, tol=search.tol, max_passes=search.max_passes)
 
 
 def _scan(data: TaskData | Pool, whitening: Whitening, search: Search) -> ranks.Scan:
@@ -90,9 +88,7 @@ def _sample_and_polish(pool: Pool, whitening: Whitening, rank: int | None, searc
     return Found(solution, met or _convincing(pool, whitening, solution), stands_out)
 
 
-def _first(
-    sample: Pool, whitening: Whitening, rank: int | None, search: Search
-) -> tuple[Float, bool, bool]:
+def _first(sample: Pool, whitening: Whitening, rank: int | None, search: Search) -> tuple[Float, bool, bool]:
     """A basis from the sample, whether it is to be trusted there, and whether any direction stood out."""
     warm, stands_out = None, True
     if rank is None:

@@ -1,8 +1,8 @@
 """The solver: minimise over data seen only as sums.
 
-`Passes` binds a rank to rows in memory or to a pool; `solve` finds the best fit from several starts, `minimise`
-descends from one, `solve_quick` does so in few passes. Pools: `LocalPool` (threads), `DiskPool` (a packed
-folder, larger than memory), `RayPool` (other processes and machines).
+`Passes` binds a rank to rows in memory or to a pool; `solve` finds the best fit from several starts,
+`minimise` descends from one, `solve_quick` does so in few passes. Pools: `LocalPool` (threads), `DiskPool` (a
+packed folder, larger than memory), `RayPool` (other processes and machines).
 """
 
 from banister.solver.cluster import RayPool

@@ -49,6 +49,7 @@ class Block:
     ) -> None:
         self.first, self.last, self._start, self._rows = first, last, start, rows
         self._at: Point | None = None
+        self._W: Float = np.empty((0, 0))
 
     def gradient(self, point: Point) -> tuple[float, Float, Float]:
         """f, half its gradient (r, d) and Σ ω_t n_t w_t w_t' (r, r)."""
@@ -56,7 +57,7 @@ class Block:
             return self._fill(data, point)
 
     def hessian(self, point: Point, D: Float, exact: bool) -> Float:
-        """The Hessian of f/2 at the point applied to D (d, r), shape (r, d): Gauss-Newton's, or the exact one."""
+        """The Hessian of f/2 applied to D (d, r), shape (r, d): Gauss-Newton's, or the exact one."""
         with self._rows() as data:
             if not point.same(self._at):
                 self._fill(data, point)
@@ -132,7 +133,7 @@ class Block:
     def release(self) -> None:
         """Let the workspaces go."""
         self._at = None
-        self._W = self._Z = self._Minv = self._V = np.empty(0)
+        self._W = self._Z = self._Minv = self._V = np.empty((0, 0))
 
     def _be_at(self, point: Point) -> None:
         if not point.same(self._at):

@@ -1,4 +1,4 @@
-"""The pool of rows that sit in other processes or on other machines, through Ray (`pip install banister[ray]`).
+"""The pool of rows that sit in other processes or on other machines, through Ray (`banister[ray]`).
 
 For each question a few kilobytes go down and a (d, r) sum for each block comes up. A worker that dies is
 started again by Ray and answers what it was asked: every question carries the point it is about.
@@ -73,8 +73,8 @@ class RayPool(Pool):
         free = int(self._ray.available_resources().get("CPU", 0))
         if free < (wanted or 1):
             raise PoolError(
-                f"{wanted or 1} worker(s) need one processor each, and the cluster has {free} free; ask for fewer "
-                "shards, add machines, or wait for others to finish."
+                f"{wanted or 1} worker(s) need one processor each, and the cluster has {free} free; ask for "
+                "fewer shards, add machines, or wait for others to finish."
             )
         return wanted or free
 
@@ -82,8 +82,7 @@ class RayPool(Pool):
         actor = self._ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)(_Actor)
         for part in np.array_split(np.arange(len(spans_)), self.shards):
             mine = [spans_[i] for i in part]
-            in_memory = isinstance(source, TaskData)
-            sent = [self._ray.put(_part(source, mine))] if in_memory else str(source.path)
+            sent = str(source.path) if isinstance(source, Folder) else [self._ray.put(_part(source, mine))]
             self._sent.append(sent)  # a worker that starts again asks for its rows again: they must be kept
             self._workers.append(actor.remote(mine, sent))
         self.processes = self._get([w.process.remote() for w in self._workers], timeout, "start")
@@ -95,13 +94,13 @@ class RayPool(Pool):
 
     def _stored(self, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
         """Weights, as long as there are tasks, are stored once instead of travelling with each question."""
-        points = [a for a in args if isinstance(a, Point) and a.weights is not None]
-        if not points:
+        weights = next((a.weights for a in args if isinstance(a, Point)), None)
+        if weights is None:
             return args, None
-        weights = points[0].weights
         if self._weights is None or self._weights[0] is not weights:
             self._weights = (weights, self._ray.put(weights))
-        return tuple(replace(a, weights=None) if a is points[0] else a for a in args), self._weights[1]
+        bare = tuple(replace(a, weights=None) if isinstance(a, Point) else a for a in args)
+        return bare, self._weights[1]
 
     def _get(self, asked: list[Any], timeout: float, what: str) -> list[Any]:
         try:
@@ -109,8 +108,8 @@ class RayPool(Pool):
         except self._ray.exceptions.GetTimeoutError:
             done = len(self._ray.wait(asked, num_returns=len(asked), timeout=0)[0])
             raise PoolError(
-                f"{len(asked) - done} of {len(asked)} workers did not answer {what!r} within {timeout:g} s; look "
-                "at `ray status`, or raise the time-out."
+                f"{len(asked) - done} of {len(asked)} workers did not answer {what!r} within {timeout:g} s; "
+                "look at `ray status`, or raise the time-out."
             ) from None
         except self._ray.exceptions.RayActorError as reason:
             raise PoolError(f"A worker was lost and could not be started again: {reason}") from None
@@ -159,5 +158,5 @@ def _connect(ray: ModuleType, address: str | None, shards: int | None) -> bool:
     return True
 
 
-def _part(data: Any, mine: list[Any]) -> list[TaskData]:
+def _part(data: TaskData, mine: list[Any]) -> list[TaskData]:
     return [slice_tasks(data, first, last) for first, last, _ in mine]

@@ -1,11 +1,11 @@
 """A packed folder: the rows of many tasks as raw arrays on disk, sorted by task.
 
-    X.bin        features, (N, d), row after row, little-endian floats
-    y.bin        rewards, (N,)
-    offsets.npy  (T + 1,): task t owns rows offsets[t] … offsets[t + 1] − 1
-    labels.npy   the tasks' labels, (T,)
-    facts.json   format, rows, tasks, features and the float type: written last, so that a folder without it is
-                 one that was not finished
+X.bin        features, (N, d), row after row, little-endian floats
+y.bin        rewards, (N,)
+offsets.npy  (T + 1,): task t owns rows offsets[t] … offsets[t + 1] − 1
+labels.npy   the tasks' labels, (T,)
+facts.json   format, rows, tasks, features and the float type: written last, so that a folder without it is
+             one that was not finished
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ class Folder:
                 f"{self.path} is not a packed folder ({reason}); make one with `banister data pack`."
             ) from None
         if facts.get("format") != FORMAT:
-            raise DataFileError(f"{self.path} has format {facts.get('format')!r}; this version reads {FORMAT}.")
+            raise DataFileError(
+                f"{self.path} has format {facts.get('format')!r}; this version reads {FORMAT}."
+            )
         return facts
 
     def _check(self, rows: int) -> None:
@@ -75,9 +77,7 @@ class Folder:
         """The rows of tasks `first` … `last − 1` while the context lasts; memory is given back after it."""
         lo, hi = int(self.offsets[first]), int(self.offsets[last])
         with _mapped(self.path / "X.bin", lo * self.dim, hi * self.dim, self.dtype) as X:
-            y = np.fromfile(
-                self.path / "y.bin", self.dtype, count=hi - lo, offset=lo * self.dtype.itemsize
-            )
+            y = np.fromfile(self.path / "y.bin", self.dtype, count=hi - lo, offset=lo * self.dtype.itemsize)
             offsets = self.offsets[first : last + 1] - lo
             yield TaskData(X.reshape(hi - lo, self.dim), y, offsets, self.labels[first:last])
 

@@ -9,9 +9,7 @@ from banister.data import Float, TaskData
 _CHUNK = 2_000_000  # numbers held at a time
 
 
-def information(
-    data: TaskData, A: Float, B: Float, W: Float, precision: Float
-) -> tuple[Float, Float, Float]:
+def information(data: TaskData, A: Float, B: Float, W: Float, precision: Float) -> tuple[Float, Float, Float]:
     """S (r, r, d, d) without the gauge, B'G_tB (T, r, r) and G_tB (T, d, r), in whitened coordinates.
 
     `S = Σ_t p_t (w_t w_t') ⊗ H_t` with G_t = A'X_t'X_tA, M_t = (B'G_tB)⁻¹ and H_t = G_t − G_tBM_tB'G_t.

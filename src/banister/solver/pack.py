@@ -58,7 +58,9 @@ def pack_rows(data: TaskData, folder: str | Path) -> Folder:
     """Pack rows that are in memory."""
     labels = _plain(data.labels)
     if len(np.unique(labels)) < data.n_tasks:
-        raise InputError("Some labels differ only in kind, such as 1 and '1'; as text on disk they would be one.")
+        raise InputError(
+            "Some labels differ only in kind, such as 1 and '1'; as text on disk they would be one."
+        )
     names = [f"x{j}" for j in range(data.dim)]
     with Writer(folder, labels, data.counts, names, data.X.dtype) as writer:
         writer.write(data.X, data.y, data.codes)

@@ -38,7 +38,7 @@ class Passes:
     ) -> None:
         self.pool, self.rank, self.count, self.ridge = as_pool(data, threads), rank, 0, 0.0
         self.weights = None if weights is None else np.ascontiguousarray(weights, dtype=float)
-        self.spread = np.zeros((rank, rank))
+        self.spread: Float = np.zeros((rank, rank))
 
     def gradient(self, B: Float) -> tuple[float, Float]:
         """f(B) and half its gradient, −Σ ω_t X_t'e_t w_t', shape (d, r); `B` is the point from here on."""

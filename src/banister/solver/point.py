@@ -1,4 +1,4 @@
-"""Where a sum is asked for. Every call carries it, so that a worker that was lost and came back needs nothing."""
+"""Where a sum is asked for: every call carries it, so that a worker that was lost needs nothing else."""
 
 from __future__ import annotations
 

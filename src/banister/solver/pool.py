@@ -120,7 +120,7 @@ class Pool(ABC):
         return _total(moments), _total(sums)
 
     def information(self, A: Float, B: Float, W: Float, precision: Float) -> tuple[Float, Float, Float]:
-        """What rows tell of the representation: S (r, r, d, d), B'G_tB (T, r, r), G_tB (T, d, r), whitened."""
+        """What rows tell of the representation: S (r, r, d, d), B'G_tB (T, r, r), G_tB (T, d, r)."""
         S, gram, cross = zip(*self.each("information", A, B, W, precision), strict=True)
         return _total(S), _joined(gram), _joined(cross)
 
@@ -155,7 +155,7 @@ class Pool(ABC):
         """Let workspaces go; the next question makes them anew."""
         self.each("release")
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 (most pools hold nothing)
         """Let go of whatever the pool holds outside this process."""
 
     def __enter__(self) -> Self:

@@ -44,7 +44,9 @@ def slice_tasks(data: TaskData, first: int, last: int) -> TaskData:
     if first == 0 and last == data.n_tasks:
         return data
     lo, hi = data.offsets[first], data.offsets[last]
-    return TaskData(data.X[lo:hi], data.y[lo:hi], data.offsets[first : last + 1] - lo, data.labels[first:last])
+    return TaskData(
+        data.X[lo:hi], data.y[lo:hi], data.offsets[first : last + 1] - lo, data.labels[first:last]
+    )
 
 
 def _as_it_is(data: TaskData) -> AbstractContextManager[TaskData]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -18,6 +19,7 @@ AGREE = 1e-5  # two local optima within this share of each other count as one
 _CLEAR = 6.0  # signal-to-noise ratio of the weakest fitted direction; noise alone gives about 1
 _NOTHING = 1.1  # largest singular value of the residuals' correlations; noise alone gives about 1
 _FIRST = 60  # passes for the first start on its own; most need fewer than 30
+# Ridges on w, as shares of the mean number of rows, from one so strong that the start hardly matters.
 _CONTINUATION = (1.0, 0.3, 0.1, 0.03, 0.01)
 
 
@@ -46,36 +48,54 @@ def solve(
     by those who fit several ranks.
     """
     budget = 3 * max_passes if budget is None else budget
-    max_passes = min(max_passes, budget)
-    descend = partial(minimise, passes, whitening, tol=tol)
-    taste = max(max_passes // 2, 1)
+    limits = _Limits(tol, max(min(max_passes, budget) // 2, 1), budget, check)
     spectra = spectra or Spectra(passes.pool, whitening, passes.rank)
-    others: list[Float] | None = None
-    if check:
-        start = spectra.white(passes.rank) if warm is None else from_raw(whitening, warm)
-        first = descend(start, max_passes=min(_FIRST, taste))
-        if first.converged and explains(passes, whitening, first):
-            return first, True
-        # The spectral start has had its turn: to meet itself again would prove nothing.
-        others = spectra.starts(passes.rank)[1 if warm is None else 0 :]
-        warm = first.B
-    starts = ranked(passes, whitening, _with(whitening, others or spectra.starts(passes.rank), warm))
-    best, zero = descend(starts[0], max_passes=taste), rounding_level(passes)
+    if not check:
+        starts = _with(whitening, spectra.starts(passes.rank), warm)
+        return _search(passes, whitening, starts, limits, rng)
+    alone = spectra.white(passes.rank) if warm is None else from_raw(whitening, warm)
+    first = minimise(passes, whitening, alone, tol=tol, max_passes=min(_FIRST, limits.taste))
+    if first.converged and explains(passes, whitening, first):
+        return first, True
+    # A start that has had its turn gives way to where it led: to meet itself again would prove nothing.
+    others = spectra.starts(passes.rank)[1 if warm is None else 0 :]
+    return _search(passes, whitening, _with(whitening, others, first.B), limits, rng)
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """The tolerance, passes for one start, passes for all, and whether a second descent must agree."""
+
+    tol: float
+    taste: int
+    budget: int
+    check: bool
+
+
+def _search(
+    passes: Passes, whitening: Whitening, starts: list[Float], limits: _Limits, rng: np.random.Generator
+) -> tuple[Solution, bool]:
+    """From the lowest start, then from others until two met or the budget is spent."""
+    descend = partial(minimise, passes, whitening, tol=limits.tol)
+    starts = ranked(passes, whitening, starts)
+    best, zero = descend(starts[0], max_passes=limits.taste), rounding_level(passes)
     met = int(best.converged)
-    if met and (not check or explains(passes, whitening, best)):
+    if met and (not limits.check or explains(passes, whitening, best)):
         best.passes = passes.count
         return best, True
     for start in _more_starts(passes, whitening, starts, rng):
         near = AGREE * best.objective + zero
-        other = descend(start(), max_passes=taste, good_enough=best.objective + near if met else -np.inf)
+        good_enough = best.objective + near if met else -np.inf
+        other = descend(start(), max_passes=limits.taste, good_enough=good_enough)
         if met and abs(other.objective - best.objective) <= near:
             met += 1
         elif other.objective < best.objective:
             best, met = other, int(other.converged)
-        if met >= (2 if check else 1) or passes.count >= budget:
+        if met >= (2 if limits.check else 1) or passes.count >= limits.budget:
             break
     if not best.converged:
-        best = descend(from_raw(whitening, best.B), max_passes=max(budget - passes.count, taste))
+        left = max(limits.budget - passes.count, limits.taste)
+        best = descend(from_raw(whitening, best.B), max_passes=left)
     best.passes = passes.count
     return best, met >= 2
 
@@ -105,7 +125,9 @@ def explains(passes: Passes, whitening: Whitening, solution: Solution) -> bool:
     noise = solution.objective / (pool.n_rows * (1 - gamma))
     edge = np.sqrt(pool.dim) + np.sqrt(pool.n_tasks)
     weakest = float(np.linalg.eigvalsh(passes.spread / noise)[0]) * (1 - gamma) ** 3
-    return bool(weakest >= _CLEAR * edge**2) and nothing_left(passes, whitening, (_NOTHING * edge) ** 2 * noise)
+    return bool(weakest >= _CLEAR * edge**2) and nothing_left(
+        passes, whitening, (_NOTHING * edge) ** 2 * noise
+    )
 
 
 def nothing_left(passes: Passes, whitening: Whitening, most: float) -> bool:
