@@ -2,7 +2,7 @@
 
     python benchmarks/scale.py [section …] [--tasks 1000000] [--folder /tmp/banister-scale] [--out scale.json]
 
-Sections: one_fit, auto, disk, shards, ray. Ratios compare things timed in turns within one run, by processor
+Sections: one_fit, auto, disk, shards, estimate, ray. Ratios compare things timed in turns, by processor
 time, which other jobs on the machine disturb least. `disk` writes some 4 GB and removes them afterwards.
 """
 
@@ -16,6 +16,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from banister.estimators import search
 from banister.estimators.altgdmin import AltGDmin
 from banister.estimators.paper import spectral_init, task_least_squares
 from banister.estimators.rank import scan_ranks
-from banister.solver import DiskPool, LocalPool, Passes, Point, RayPool, Whitening, solve
+from banister.solver import DiskPool, LocalPool, Passes, Point, RayPool, Whitening, block, solve
 from banister.solver.block import Block
 from banister.solver.folder import Writer
 from designs import gaussian
@@ -45,6 +46,7 @@ def main(sections: list[str], tasks: int, folder: Path, out: Path | None) -> Non
         "auto": auto,
         "disk": lambda: disk(tasks, folder),
         "shards": shards,
+        "estimate": estimate,
         "ray": ray,
     }
     found: dict[str, Figures] = {}
@@ -245,6 +247,36 @@ def shards() -> Figures:
         slowest = max(float(part.sum()) for part in np.array_split(seconds, count))
         figures[f"speed-up at {count} shards"] = whole / slowest
     return figures
+
+
+def estimate(T: int = 10_000_000, n: int = 20, d: int = 256, r: int = 8, machines: int = 100) -> Figures:
+    """Ten million tasks on a hundred machines, from the cost of a row measured here."""
+    few = TaskData(*_rows_like(4000, n, d), np.arange(4001) * n, np.arange(4000))
+    pool, point = LocalPool(few, threads=1), Point(np.linalg.qr(np.eye(d, r) + 0.1)[0])
+    D = np.ones((d, r))
+    gradient, hessian = in_turns(lambda: pool.gradient(point), lambda: pool.hessian(point, D), repeats=5)
+    rows, blocks = T * n / machines, -(-T * n * d // block._LARGE)
+    fit = 6 * gradient + 14 * hessian  # a fit of 20 passes
+    floats, doubles = 4, 8
+    return {
+        "gradient, ns a row": 1e9 * gradient / few.n_rows,
+        "hessian, ns a row": 1e9 * hessian / few.n_rows,
+        "GB of rows a machine": rows * d * floats / 1e9,
+        "GB of workspaces a machine": (rows * r + T / machines * d) * floats / 1e9
+        + T / machines * (r + r * r) * doubles / 1e9,
+        "blocks": blocks,
+        "kB down, a machine and trip": 2 * d * r * doubles / 1e3,
+        "MB up, all machines, a trip": blocks * (d * r + r * r) * doubles / 1e6,
+        "seconds of arithmetic a fit, one core a machine": fit / few.n_rows * rows,
+        "MB of the served W": T * r * doubles / 1e6,
+        "GB of posterior covariances": T * r * r * doubles / 1e9,
+    }
+
+
+def _rows_like(T: int, n: int, d: int) -> tuple[Float, Float]:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((T * n, d), dtype=np.float32)
+    return X, X[:, 0] + rng.standard_normal(T * n, dtype=np.float32)
 
 
 def ray(times: int = 20) -> Figures:

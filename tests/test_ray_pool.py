@@ -69,7 +69,8 @@ def test_workers_that_die_during_a_fit_change_nothing(pool, data):
     finally:
         pool.watch = None
     assert trips[0] > 9
-    assert ray.get([w.process.remote() for w in pool._workers], timeout=60) != before
+    asked = [w.process.remote(sent) for w, sent in zip(pool._workers, pool._sent, strict=True)]
+    assert ray.get(asked, timeout=60) != before
     np.testing.assert_array_equal(found, expected)
 
 

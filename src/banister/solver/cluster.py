@@ -83,13 +83,17 @@ class RayPool(Pool):
         for part in np.array_split(np.arange(len(spans_)), self.shards):
             mine = [spans_[i] for i in part]
             sent = str(source.path) if isinstance(source, Folder) else [self._ray.put(_part(source, mine))]
-            self._sent.append(sent)  # a worker that starts again asks for its rows again: they must be kept
-            self._workers.append(actor.remote(mine, sent))
-        self.processes = self._get([w.process.remote() for w in self._workers], timeout, "start")
+            self._sent.append(sent)
+            self._workers.append(actor.remote(mine))
+        starting = [w.process.remote(sent) for w, sent in zip(self._workers, self._sent, strict=True)]
+        self.processes = self._get(starting, timeout, "start")
 
     def _each(self, method: str, args: tuple[Any, ...]) -> list[Any]:
         args, weights = self._stored(args)
-        asked = [w.ask.remote(method, args, weights) for w in self._workers]
+        asked = [
+            worker.ask.remote(sent, method, args, weights)
+            for worker, sent in zip(self._workers, self._sent, strict=True)
+        ]
         return [answer for part in self._get(asked, self.timeout, method) for answer in part]
 
     def _stored(self, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
@@ -125,11 +129,27 @@ class RayPool(Pool):
             self._owns_cluster = False
 
 
-class _Actor(Worker):
-    """A worker that fetches its rows from Ray's store, where the pool put them."""
+class _Actor:
+    """A worker that opens its rows at the first question, which like every other says where they are.
 
-    def __init__(self, spans: Any, sent: Any) -> None:
-        super().__init__(spans, sent if isinstance(sent, str) else import_ray().get(sent[0]))
+    `sent` is a folder's path, or a list with the address of rows in Ray's store, where the pool keeps them.
+    """
+
+    def __init__(self, spans: Any) -> None:
+        self._spans = spans
+        self._worker: Worker | None = None
+
+    def process(self, sent: Any) -> int:
+        return self._opened(sent).process()
+
+    def ask(self, sent: Any, method: str, args: tuple[Any, ...], weights: Float | None) -> list[Any]:
+        return self._opened(sent).ask(method, args, weights)
+
+    def _opened(self, sent: Any) -> Worker:
+        if self._worker is None:
+            source = sent if isinstance(sent, str) else import_ray().get(sent[0])
+            self._worker = Worker(self._spans, source)
+        return self._worker
 
 
 @lru_cache(maxsize=1)
