@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from banister.data import TaskData
-from banister.errors import DataFileError, InputError, NonFiniteError, SettingError
+from banister.errors import ConvergenceWarning, DataFileError, InputError, NonFiniteError, SettingError
 from banister.estimators import search
 from banister.estimators.altgdmin import AltGDmin
 from banister.solver import DiskPool, LocalPool, Passes, Point, Trip, block
@@ -331,3 +331,20 @@ def test_what_a_pool_cannot_do_is_said(data, tmp_path):
 def test_a_pool_may_be_made_by_a_function(data, tmp_path):
     made = AltGDmin(rank=1, pool=lambda rows: packed(rows, tmp_path)).fit_data(data)
     np.testing.assert_array_equal(made.theta_, AltGDmin(rank=1, threads=1).fit_data(data).theta_)
+
+
+def test_a_polish_that_is_cut_short_says_so(sampled):
+    data, _ = many_tasks(noise=1.0)
+    with pytest.warns(ConvergenceWarning):
+        model = AltGDmin(rank=2, threads=1, max_passes=1).fit_data(data)
+    assert not model.converged_
+
+
+def test_tasks_that_the_sample_cannot_vouch_for_are_asked(sampled, monkeypatch):
+    """Without agreement on the sample, all tasks' residuals decide."""
+    data, _ = many_tasks()
+    monkeypatch.setattr(search, "_first", lambda sample, *_: (np.eye(6)[:, :2], False, True))
+    assert AltGDmin(rank=2, threads=1).fit_data(data).starts_agree_
+    monkeypatch.setattr(search, "explains", lambda *_: False)
+    with pytest.warns(ConvergenceWarning):
+        assert not AltGDmin(rank=2, threads=1).fit_data(data).starts_agree_
