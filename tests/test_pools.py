@@ -200,6 +200,9 @@ def test_a_direction_that_the_sample_missed_is_found_in_all(sampled, monkeypatch
     data = data.replace_y(data.y + data.fitted(extra))
     monkeypatch.setattr(search, "sample_tasks", lambda pool, rng: np.arange(0, 360, 4))
     assert AltGDmin(threads=1).fit_data(data).rank_ == 2
+    monkeypatch.setattr(search, "explains", lambda *_: False)
+    with pytest.warns(ConvergenceWarning):  # the sample cannot vouch for a direction that it never saw
+        assert not AltGDmin(threads=1).fit_data(data).starts_agree_
 
 
 def test_a_direction_that_only_the_sample_has_is_dropped(sampled, monkeypatch):

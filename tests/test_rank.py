@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from banister.errors import ConvergenceWarning
+from banister.estimators import rank
 from banister.estimators.altgdmin import AltGDmin
 from banister.estimators.rank import direction_snrs, noise_variance, scan_ranks, whiten_basis
-from banister.solver import Whitening
+from banister.solver import LocalPool, Spectra, Whitening, minimise
 from problems import fifth_best, problem
 
 
@@ -18,25 +19,25 @@ def scan(data, **options):
     return scan_ranks(data, Whitening.of(data), rng=np.random.default_rng(0), threads=1, **options)
 
 
-@pytest.mark.parametrize("rank", [1, 2, 3, 4])
-def test_the_true_rank_is_found(rank):
-    data, _ = problem(d=25, T=30, r=rank, n=40, noise=0.1, seed=rank)
+@pytest.mark.parametrize("r", [1, 2, 3, 4])
+def test_the_true_rank_is_found(r):
+    data, _ = problem(d=25, T=30, r=r, n=40, noise=0.1, seed=r)
     found = scan(data)
-    assert found.rank == rank
+    assert found.rank == r
     assert found.explained
-    assert found.solution.B.shape == (25, rank)
+    assert found.solution.B.shape == (25, r)
     assert all(found.snr[k] > 1.25 for k in found.snr)
 
 
-@pytest.mark.parametrize("rank", [1, 2, 3])
-def test_every_rank_is_tried_where_no_fit_explains_the_data(rank, monkeypatch):
-    monkeypatch.setattr("banister.estimators.rank.explains", lambda *_: False)
-    data, _ = problem(d=25, T=30, r=rank, n=40, noise=0.1, seed=rank)
+@pytest.mark.parametrize("r", [1, 2, 3])
+def test_every_rank_is_tried_where_no_fit_explains_the_data(r, monkeypatch):
+    monkeypatch.setattr(rank, "explains", lambda *_: False)
+    data, _ = problem(d=25, T=30, r=r, n=40, noise=0.1, seed=r)
     found = scan(data)
-    assert found.rank == rank
+    assert found.rank == r
     assert not found.explained
-    assert list(found.snr) == list(range(1, rank + 2))
-    assert found.snr[rank] > 1.25 > found.snr[rank + 1]
+    assert list(found.snr) == list(range(1, r + 2))
+    assert found.snr[r] > 1.25 > found.snr[r + 1]
 
 
 def test_the_true_rank_is_found_on_policy_collected_data():
@@ -55,6 +56,24 @@ def test_pure_noise_has_no_rank():
         assert found.rank == 0
         seen.append(found.snr[1])
     assert 0.6 < np.mean(seen) < 1.1
+
+
+def test_a_climb_ends_where_a_direction_drowns_in_noise(monkeypatch):
+    data, _ = problem(d=20, T=25, n=30)
+    data = data.replace_y(np.random.default_rng(0).standard_normal(data.n_rows))
+    pool, whitening, fits = LocalPool(data, threads=1), Whitening.of(data), []
+    monkeypatch.setattr(rank, "minimise", lambda *a, **k: fits.append(a) or minimise(*a, **k))
+    assert rank._climb(pool, whitening, Spectra(pool, whitening, 10), 10, False) is None
+    assert len(fits) == 1
+
+
+def test_a_climb_trusts_no_fit_that_was_cut_short(monkeypatch):
+    data, _ = problem(d=25, T=30, r=2, n=40)
+    pool, whitening = LocalPool(data, threads=1), Whitening.of(data)
+    assert rank._climb(pool, whitening, Spectra(pool, whitening, 10), 10, False).rank == 2
+    monkeypatch.setattr(rank, "_CLIMB", 1)
+    monkeypatch.setattr(rank, "explains", lambda *_: True)
+    assert rank._climb(pool, whitening, Spectra(pool, whitening, 10), 10, False) is None
 
 
 def test_auto_is_the_scan_and_shows_what_it_saw():

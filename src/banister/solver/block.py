@@ -76,9 +76,9 @@ class Block:
         return _gram(scaled)
 
     def coefficients(self, point: Point) -> Float:
-        """The tasks' least-squares coefficients, (T, r)."""
+        """The tasks' least-squares coefficients, (T, r): the workspace itself, which pools copy."""
         self._be_at(point)
-        return self._W.copy()
+        return self._W
 
     def moments(self, B: Float) -> tuple[Float, Float, Float, Float]:
         """Z_t'Z_t (T, r, r), Z_t'y_t (T, r), least-squares W (T, r), its residual sums (T,); Z_t = X_t B."""

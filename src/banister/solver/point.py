@@ -24,17 +24,7 @@ class Point:
     weights: Float | None = None
 
     def same(self, other: Point | None) -> bool:
-        """Whether workspaces filled at `other` serve here too."""
+        """Whether workspaces filled at `other` serve here too; weights come in only as sums are made."""
         if other is self or other is None:
             return other is self
-        return bool(
-            self.ridge == other.ridge
-            and _equal(self.weights, other.weights)
-            and np.array_equal(self.B, other.B)
-        )
-
-
-def _equal(first: Float | None, second: Float | None) -> bool:
-    if first is second:
-        return True
-    return first is not None and second is not None and np.array_equal(first, second)
+        return self.ridge == other.ridge and np.array_equal(self.B, other.B)
