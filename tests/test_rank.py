@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
+from banister.data import TaskData
 from banister.errors import ConvergenceWarning
 from banister.estimators import rank
 from banister.estimators.altgdmin import AltGDmin
@@ -56,6 +57,15 @@ def test_pure_noise_has_no_rank():
         assert found.rank == 0
         seen.append(found.snr[1])
     assert 0.6 < np.mean(seen) < 1.1
+
+
+def test_no_rank_is_settled_by_one_fit_where_a_direction_is_drowned(monkeypatch):
+    data, _ = problem(d=25, T=30, r=2, n=40)
+    scale = np.append(np.ones(24), 1e-4)
+    data = TaskData(data.X * scale, data.y, data.offsets, data.labels)
+    found = scan(data)
+    assert not found.explained
+    assert found.rank == 2
 
 
 def test_a_climb_ends_where_a_direction_drowns_in_noise(monkeypatch):

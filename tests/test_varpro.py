@@ -14,6 +14,7 @@ from banister.solver import (
     Whitening,
     minimise,
     nothing_left,
+    ranked,
     solve,
     starts,
     top_left,
@@ -192,6 +193,28 @@ def test_a_start_never_vouches_for_itself(monkeypatch):
     assert not np.allclose(seen[0][2] @ seen[0][2].T, white @ white.T, atol=1e-6)
     solve(passes, whitening, warm=np.eye(12)[:, :2], rng=np.random.default_rng(0))
     np.testing.assert_array_equal(seen[1][:3], [white, raw, pooled])
+
+
+def squeezed(factor):
+    """A problem with one feature scaled down."""
+    data, _ = problem(d=6, T=10, n=30)
+    scale = np.append(np.ones(5), factor)
+    return TaskData(data.X * scale, data.y, data.offsets, data.labels)
+
+
+@pytest.mark.parametrize(("factor", "complete"), [(1.0, True), (1e-2, True), (1e-3, False), (0.0, False)])
+def test_a_direction_that_the_ridge_drowns_is_noticed(factor, complete):
+    assert Whitening.of(squeezed(factor)).complete is complete
+
+
+def test_no_start_goes_alone_where_a_direction_is_drowned(monkeypatch):
+    monkeypatch.setattr(starts, "explains", lambda *_: True)
+    calls = []
+    monkeypatch.setattr(starts, "ranked", lambda *a: calls.append(len(a[2])) or ranked(*a))
+    for factor in (1.0, 1e-3):
+        data = squeezed(factor)
+        solve(Passes(data, 2, threads=1), Whitening.of(data), rng=np.random.default_rng(0))
+    assert calls == [3]
 
 
 def test_nothing_left_is_a_bound_on_the_largest_eigenvalue():

@@ -83,9 +83,8 @@ def scan_ranks(
         check=False,
         spectra=spectra,
     )
-    return _climb(pool, whitening, spectra, most, intercepts) or _try_all(
-        pool, whitening, solve_rank, most, intercepts
-    )
+    settled = _climb(pool, whitening, spectra, most, intercepts) if whitening.complete else None
+    return settled or _try_all(pool, whitening, solve_rank, most, intercepts)
 
 
 def _climb(pool: Pool, whitening: Whitening, spectra: Spectra, most: int, intercepts: bool) -> Scan | None:

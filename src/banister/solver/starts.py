@@ -38,8 +38,9 @@ def solve(
     """The best solution found, and whether it is to be trusted as the global one.
 
     It is if the first descent explains the data down to noise (see `explains`), or if a second one met it.
-    With a check, `warm` (a basis in the data's coordinates) or else the spectral start goes first on its own;
-    mostly that is all. Otherwise the start with the lowest objective follows, and the next one, only until it
+    With a check, `warm` (a basis in the data's coordinates) or else the spectral start goes first on its own
+    (unless features vary too little in some direction for residuals to show what it missed); mostly that is
+    all. Otherwise the start with the lowest objective follows, and the next one, only until it
     meets the best; then ridge continuations, the remaining starts and random ones. A lucky descent is home
     soon and an unlucky one crawls, so each gets half of `max_passes` before the next is tried, and only the
     best is followed to the end. `budget` (three times `max_passes` unless given) limits the search.
@@ -50,7 +51,7 @@ def solve(
     budget = 3 * max_passes if budget is None else budget
     limits = _Limits(tol, max(min(max_passes, budget) // 2, 1), budget, check)
     spectra = spectra or Spectra(passes.pool, whitening, passes.rank)
-    if not check:
+    if not (check and whitening.complete):
         starts = _with(whitening, spectra.starts(passes.rank), warm)
         return _search(passes, whitening, starts, limits, rng)
     alone = spectra.white(passes.rank) if warm is None else from_raw(whitening, warm)

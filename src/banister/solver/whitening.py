@@ -12,6 +12,7 @@ from banister.solver.local import as_pool
 from banister.solver.pool import Pool
 
 _RIDGE = 1e-6  # of the mean variance: serves directions that the data hardly have; 1e-4 was too much
+_SEEN = 10.0  # times the ridge: the designs measured have 77 and more, or 0.2 and less
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,16 @@ class Whitening:
 
     A: Float
     inverse: Float
+
+    @property
+    def complete(self) -> bool:
+        """Whether every direction was whitened, none being lost in the ridge.
+
+        In a direction that the ridge drowned residuals are made small, so that what they hold there does not
+        show. `1/‖A‖²` is at most the least variance, and at least a d-th of it.
+        """
+        level = float(np.sum(self.inverse**2)) / len(self.A)
+        return bool(_SEEN * _RIDGE * level * float(np.sum(self.A**2)) <= 1.0)
 
     @classmethod
     def of(cls, data: TaskData | Pool) -> Whitening:
