@@ -26,6 +26,9 @@ _HOME = {
     "ConvergedSolver": "banister.policies.epoch_fits",
     "TaskData": "banister.data",
     "AltGDmin": "banister.estimators.altgdmin",
+    "DiskPool": "banister.solver.local",
+    "RayPool": "banister.solver.cluster",
+    "pack": "banister.solver.pack",
     "TraceNorm": "banister.estimators.trace_norm",
     "MethodOfMoments": "banister.estimators.moments",
     "TaskRidge": "banister.estimators.ridge",
@@ -61,10 +64,14 @@ __all__ = [
     "AltGDminGreedy",
     "Arms",
     "BaselineOnly",
+    "CLUCB",
+    "CLUCB2",
     "Choices",
     "ConservativeThompson",
     "ConservativeUCB",
+    "ConvergedSolver",
     "Decision",
+    "DiskPool",
     "Items",
     "LinearEnvironment",
     "LowRankUCB",
@@ -73,11 +80,16 @@ __all__ = [
     "MovieLens",
     "Oracle",
     "Outcomes",
+    "PaperSolver",
     "Policy",
     "PooledConservativeUCB",
+    "RatedMovies",
+    "RayPool",
     "Requests",
     "SafeAltGDmin",
     "SafeBandit",
+    "SafeExploreGreedy",
+    "SpectralUCB",
     "Synthetic",
     "TaskData",
     "TaskRidge",
@@ -87,6 +99,7 @@ __all__ = [
     "compare",
     "errors",
     "from_logs",
+    "pack",
     "simulate",
 ]
 
@@ -96,10 +109,12 @@ if TYPE_CHECKING:
     from banister.data import TaskData
     from banister.environments.base import LinearEnvironment
     from banister.environments.movielens import MovieLens
+    from banister.environments.rated import RatedMovies
     from banister.environments.replay import from_logs
     from banister.environments.synthetic import Synthetic
     from banister.estimators.altgdmin import AltGDmin
     from banister.estimators.moments import MethodOfMoments
+    from banister.estimators.paper import PaperSolver
     from banister.estimators.ridge import TaskRidge
     from banister.estimators.trace_norm import TraceNorm
     from banister.features.arms import Arms
@@ -107,15 +122,23 @@ if TYPE_CHECKING:
     from banister.online.bandit import SafeBandit
     from banister.online.decision import Decision
     from banister.policies.altgdmin_greedy import AltGDminGreedy
+    from banister.policies.clucb import CLUCB
+    from banister.policies.clucb2 import CLUCB2
     from banister.policies.conservative_thompson import ConservativeThompson
     from banister.policies.conservative_ucb import ConservativeUCB
+    from banister.policies.epoch_fits import ConvergedSolver
     from banister.policies.low_rank_ucb import LowRankUCB
     from banister.policies.moments_greedy import MomentsGreedy
     from banister.policies.pooled_ucb import PooledConservativeUCB
     from banister.policies.reference import BaselineOnly, Oracle
     from banister.policies.safe_altgdmin import SafeAltGDmin
+    from banister.policies.safe_explore_greedy import SafeExploreGreedy
+    from banister.policies.spectral_ucb import SpectralUCB
     from banister.policies.trace_norm_greedy import TraceNormGreedy
     from banister.simulation.trial import simulate
+    from banister.solver.cluster import RayPool
+    from banister.solver.local import DiskPool
+    from banister.solver.pack import pack
     from banister.studies.comparison import compare
 else:  # a checker that saw `__getattr__` would let every misspelt name pass
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from banister.data import Float, TaskData
 from banister.errors import InputError, SettingError
-from banister.estimators._varpro import Solution
+from banister.solver import Solution
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +35,15 @@ class PaperSolver:
         divide: what 𝒢_1 and 𝒢_m − 𝒢_{m−1} mean in the lines "Spectral Initialization" and "GD step" once
             rows are split: the rows of the "set" in use, as the proofs need, or of the whole "epoch", as
             printed. Without splitting the two are the same.
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> theta = rng.standard_normal((5, 1)) @ rng.standard_normal((1, 20))
+        >>> X, tasks = rng.standard_normal((800, 5)), np.repeat(np.arange(20), 40)
+        >>> data = TaskData.from_rows(X, np.einsum("ij,ji->i", X, theta[:, tasks]), tasks)
+        >>> found = PaperSolver(iterations=300).solve(data, 1)
+        >>> bool(np.abs(found.B @ found.W - theta).max() < 1e-3)
+        True
     """
 
     iterations: int = 100

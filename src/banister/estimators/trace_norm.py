@@ -86,8 +86,7 @@ class TraceNorm(MultiTaskRegressor):
 
     def fit_data(self, data: TaskData, *, theta0: Float | None = None) -> Self:
         """Fit data that is a `TaskData` already, starting from `theta0` (d, T), such as an earlier fit's."""
-        self.warnings_ = []
-        self.tasks_ = data.labels
+        self._begin(data)
         self._fit(data, theta0)
         return self
 
