@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import warnings
 
 import numpy as np
 import polars as pl
@@ -203,6 +204,16 @@ def test_a_direction_that_the_sample_missed_is_found_in_all(sampled, monkeypatch
     monkeypatch.setattr(search, "explains", lambda *_: False)
     with pytest.warns(ConvergenceWarning):  # the sample cannot vouch for a direction that it never saw
         assert not AltGDmin(threads=1).fit_data(data).starts_agree_
+
+
+def test_a_direction_that_all_tasks_add_must_help_to_predict(sampled, monkeypatch):
+    data, _ = problem(d=6, T=300, r=2, n=20, noise=0.1)
+    monkeypatch.setattr(search, "_first", lambda sample, *_: (np.eye(6)[:, :1], True, True))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert AltGDmin(threads=1).fit_data(data).rank_ == 2
+        monkeypatch.setattr(search, "predictive_score", lambda pool, whitening, B, **_: -B.shape[1])
+        assert AltGDmin(threads=1).fit_data(data).rank_ == 1
 
 
 def test_a_direction_that_only_the_sample_has_is_dropped(sampled, monkeypatch):

@@ -86,6 +86,35 @@ def test_a_climb_trusts_no_fit_that_was_cut_short(monkeypatch):
     assert rank._climb(pool, whitening, Spectra(pool, whitening, 10), 10, False) is None
 
 
+def fewest(B):
+    return -B.shape[1]
+
+
+def test_an_explained_fit_settles_nothing_if_its_weakest_direction_does_not_pay():
+    data, _ = problem(d=25, T=30, r=3, n=40, noise=0.1, seed=3)
+    found = scan(data, score=fewest)
+    assert not found.explained
+    assert found.rank == 3  # directions stand out as before
+    assert found.solution.B.shape == (25, 1)
+    assert scan(data, score=lambda B: B.shape[1]).explained
+
+
+def test_the_search_ends_once_the_best_rank_is_well_behind():
+    data, _ = problem(d=25, T=40, r=6, n=60, noise=0.1)
+    assert list(scan(data, score=fewest).snr) == [1, 2, 3, 4]
+    third = scan(data, score=lambda B: -abs(B.shape[1] - 3))  # in the upper half of four: on to the end
+    assert list(third.snr) == [1, 2, 3, 4, 5, 6, 7]
+    assert third.solution.B.shape == (25, 3)
+
+
+def test_a_basis_without_its_weakest_direction():
+    data, _ = problem(d=8, T=30, r=2, n=40, noise=0.01)
+    pool, whitening, solution = LocalPool(data, threads=1), Whitening.of(data), scan(data).solution
+    left = rank.without_weakest(pool, whitening, solution)
+    axes = np.linalg.svd(whitening.inverse @ solution.B @ solution.W * np.sqrt(data.counts))[0]
+    np.testing.assert_allclose(np.abs(axes[:, 0] @ (whitening.inverse @ left)), 1.0, atol=1e-6)
+
+
 def test_auto_is_the_scan_and_shows_what_it_saw():
     data, _ = problem(d=25, T=30, r=3, n=40, noise=0.1)
     model = AltGDmin(threads=1).fit_data(data)
