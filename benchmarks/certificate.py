@@ -8,7 +8,7 @@ policy in place earns to what the best action earns. Beside it: an ungated learn
 same belief made from its own plays; and, where the model holds, standardised errors of the belief over all
 actions on offer, from the first belief on.
 
-    python benchmarks/certificate.py [--families A;B] [--groups script;table] [--seeds 20] [--first 0]
+    python benchmarks/certificate.py [--families "A;B"] [--groups "script;table"] [--seeds 20] [--first 0]
         [--jobs 1] [--policy] [--ungated 2] [--out bench-certificate]
 
 Writes `OUT.jsonl` (one line a run; runs found there are not repeated), `OUT.json` and `OUT.md`.

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+import hardships as h
 import worlds as w
 from banister import Synthetic
 from banister.contract import Choices, Requests
@@ -51,8 +52,8 @@ def family(
 # Levels, averages and arms, as an application would first try them.
 family("script", "level", w.ScriptLevel, 60, UNKNOWN)
 family("script", "level, d=T=40", w.ScriptLevel, 60, UNKNOWN, d=40, T=40)
-family("script", "average", w.ScriptAverage, 60, KNOWN)
-family("script", "average, d=T=40", w.ScriptAverage, 60, KNOWN, d=40, T=40)
+family("script", "average", h.ScriptAverage, 60, KNOWN)
+family("script", "average, d=T=40", h.ScriptAverage, 60, KNOWN, d=40, T=40)
 family("script", "arms", w.ScriptArms, 60, KNOWN)
 family("script", "arms, d=T=40", w.ScriptArms, 60, KNOWN, T=40, p=8)
 
@@ -73,12 +74,12 @@ family("table", "rank 5", w.Paper, 110, spectrum=(1.0,) * 5, noise=0.05)
 family("table", "T=3", w.Level, 300, T=3)
 family("table", "T=1", w.Level, 300, T=1, r=1)
 family("table", "ragged T=100", w.Ragged, 200)
-family("table", "t3 noise", w.HeavyTails, 110)
-family("table", "heteroscedastic", w.Heteroscedastic, 110)
-family("table", "clicks", w.Clicks, 300)
-family("table", "average label", w.Average, 110, KNOWN)
-family("table", "average label, no level", w.AverageWithoutLevel, 110, KNOWN)
-family("table", "running average label", w.RunningAverage, 110, KNOWN)
+family("table", "t3 noise", h.HeavyTails, 110)
+family("table", "heteroscedastic", h.Heteroscedastic, 110)
+family("table", "clicks", h.Clicks, 300)
+family("table", "average label", h.Average, 110, KNOWN)
+family("table", "average label, no level", h.AverageWithoutLevel, 110, KNOWN)
+family("table", "running average label", h.RunningAverage, 110, KNOWN)
 family("table", "scales", w.Scales, 110)
 
 # What applications meet.
@@ -87,9 +88,9 @@ family("everyday", "arms, random log", w.Arms, 110, logged=20)
 family("everyday", "categories, exploring", w.Categories, 200, explores=0.1)
 family("everyday", "categories, never explored", w.Categories, 110)
 family("everyday", "own subspace q=5", w.OwnSubspace, 110, q=5)
-family("everyday", "label of half the features", w.PartAverage, 110, KNOWN)
-family("everyday", "noisy label", w.NoisyLabel, 110, KNOWN)
-family("everyday", "understated label error", w.NoisyLabel, 110, KNOWN, told=0.5)
+family("everyday", "label of half the features", h.PartAverage, 110, KNOWN)
+family("everyday", "noisy label", h.NoisyLabel, 110, KNOWN)
+family("everyday", "understated label error", h.NoisyLabel, 110, KNOWN, told=0.5)
 family("everyday", "one huge column", w.OneHugeColumn, 110)
 family("everyday", "offsets", w.Offsets, 110)
 family("everyday", "T=2, no level", w.World, 300, T=2)
@@ -102,17 +103,17 @@ family("everyday", "50th of 500", w.Level, 80, UNKNOWN, K=500, place=50)
 family("everyday", "50th of 500, weak", w.Level, 80, UNKNOWN, K=500, place=50, scale=0.3, noise=1.0, T=40)
 family("everyday", "greedy by an old estimate", w.OldGreedy, 110)
 family("everyday", "greedy by a poor estimate", w.OldGreedy, 110, old=1.5)
-family("everyday", "loud highs", w.LoudHighs, 110)
-family("everyday", "rare clicks", w.RareClicks, 300)
-family("everyday", "counts", w.Counts, 200)
-family("everyday", "revenue", w.Revenue, 300)
-family("everyday", "season", w.Season, 200)
-family("everyday", "season of tastes", w.SeasonalTaste, 200)
-family("everyday", "one task drifts", w.Drift, 140)
-family("everyday", "all tasks drift", w.Drift, 140, who=20)
-family("everyday", "slow drift", w.Wander, 200)
+family("everyday", "loud highs", h.LoudHighs, 110)
+family("everyday", "rare clicks", h.RareClicks, 300)
+family("everyday", "counts", h.Counts, 200)
+family("everyday", "revenue", h.Revenue, 300)
+family("everyday", "season", h.Season, 200)
+family("everyday", "season of tastes", h.SeasonalTaste, 200)
+family("everyday", "one task drifts", h.Drift, 140)
+family("everyday", "all tasks drift", h.Drift, 140, who=20)
+family("everyday", "slow drift", h.Wander, 200)
 family("everyday", "delay of 10 rounds", w.Level, 110, delay=10)
-family("everyday", "low rewards hidden", w.HiddenLows, 110)
+family("everyday", "low rewards hidden", h.HiddenLows, 110)
 
 
 class Simulated(World):

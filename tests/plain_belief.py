@@ -255,7 +255,9 @@ def plain_belief(seen, decisions, confidence=0.95):
     guess = np.array([o.mean for o in posts])
     unequal = widening.unequal_noise(y - (Z * guess[seen.task]).sum(axis=1), Z)
     b, d = seen.is_baseline, len(frame.scale)
-    lean = widening.Leaning.of(seen.task[b], Z[b][:, :d], seen.offered_task, seen.offered / frame.scale, T)
+    lean = widening.Leaning.of(
+        seen.task[b], Z[b][:, :d], seen.offered_task, frame.rows(seen.offered)[:, :d], T
+    )
     added = added + lean.added(Factors.of(seen.task, Z, y, T))
     L = np.sqrt(widening.tails(T, h.shared.rank, z)) * h.shared.L
     D, loud, wider = widening.left_over(h), unequal * noise, unequal * opened

@@ -30,13 +30,18 @@ def test_factors_keep_every_sum(counts, p, seed):
         assert f.n[t] == n
         assert f.yy[t] == pytest.approx(v @ v)
         assert f.z[t] @ f.z[t] + f.rest[t] == pytest.approx(v @ v)
-        left = v - X @ np.linalg.lstsq(X, v, rcond=None)[0] if n else np.zeros(0)
-        if n > p:
-            assert f.rest[t] == pytest.approx(left @ left, abs=1e-12)
-        else:
+        # what no θ explains is in the rest, and in rows of zeros where the features are collinear
+        whole, own = _unexplained(X, v), _unexplained(f.R[t], f.z[t])
+        assert f.rest[t] + own == pytest.approx(whole, abs=1e-12)
+        if n <= p:
             assert f.rest[t] == 0.0
             np.testing.assert_array_equal(f.R[t, :n], X)  # few rows are their own factor, in order
             np.testing.assert_array_equal(f.z[t, :n], v)
+
+
+def _unexplained(X, y):
+    left = y - X @ np.linalg.lstsq(X, y, rcond=1e-10)[0] if len(y) else np.zeros(0)
+    return left @ left
 
 
 def test_short_factors_end_in_rows_of_zeros():

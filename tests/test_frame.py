@@ -77,3 +77,27 @@ def test_rows_of_any_shape():
     np.testing.assert_array_equal(frame.rows(X), X / [2.0, 4.0])
     assert frame.dim == 2
     np.testing.assert_array_equal(frame.units, [1.5, 0.75])
+
+
+def test_a_column_around_a_large_mean_is_centred_and_zeros_and_ones_are_not():
+    rng = np.random.default_rng(0)
+    X = np.column_stack(
+        [50 + rng.standard_normal(400), rng.random(400) < 0.3, rng.standard_normal(400) + 1.0]
+    )
+    frame = Frame.of(X, X[:0], np.ones(1))
+    assert frame.shift[0] == pytest.approx(X[:, 0].mean())
+    assert frame.shift[1:].tolist() == [0.0, 0.0]
+    assert frame.scale[0] == pytest.approx(X[:, 0].std())
+    assert frame.intercept
+    # a constant is a level, whatever its size
+    assert Frame.of(np.full((5, 1), 7.0), np.zeros((0, 1)), np.ones(1)).shift.tolist() == [0.0]
+
+
+def test_offsets_of_features_change_no_estimate():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((300, 3))
+    frames = [Frame.of(A, A[:0], np.ones(1)) for A in (X + 40.0, X - 7000.0)]
+    np.testing.assert_allclose(frames[0].rows(X + 40.0), frames[1].rows(X - 7000.0), atol=1e-9)
+    # a difference of two actions has no offset, an action has one
+    step = frames[0].combinations(X[0] - X[1], 0.0)
+    np.testing.assert_allclose(step, frames[0].rows(X[0] + 40.0) - frames[0].rows(X[1] + 40.0), atol=1e-12)

@@ -59,7 +59,7 @@ class Learner:
         self._asked = self._kept = 0
         b, c = belief, self.constraint
         self._frozen = (
-            c.literal, c.alpha, b.frame.scale, b.frame.reward,
+            c.literal, c.alpha, b.frame.shift, b.frame.scale, b.frame.reward,
             b.mean, b.V, b.away, b.left, b.z, b.labelled, b.label_error,
         )  # fmt: skip
 

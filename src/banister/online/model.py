@@ -61,7 +61,8 @@ class Model:
             },
         }  # fmt: skip
         arrays = {
-            "scale": b.frame.scale, "mean": b.mean, "left": b.left, "noise": b.noise, "z": b.z,
+            "scale": b.frame.scale, "shift": b.frame.shift, "mean": b.mean, "left": b.left, "noise": b.noise,
+            "z": b.z,
             "labelled": b.labelled.astype(np.int64), "known": b.known.astype(np.int64), "usual": b.usual,
             "upper": _upper(b), "away": b.away[b.known] if len(b.away) else b.away,
         }  # fmt: skip
@@ -104,7 +105,8 @@ def _belief(meta: dict[str, Any], arrays: Arrays, where: str) -> Belief:
     p = d + intercept
     known = require(arrays, "known", (T,), where, kind="i").astype(bool)
     n = int(known.sum())
-    frame = Frame(require(arrays, "scale", (d,), where), intercept, float(own["reward"]))
+    scale, shift = require(arrays, "scale", (d,), where), require(arrays, "shift", (d,), where)
+    frame = Frame(scale, intercept, float(own["reward"]), shift)
     V, away = np.zeros((T, p, p)) if n else np.zeros((0, p, p)), np.zeros((T if n else 0, p, p))
     rows, columns = np.triu_indices(p)
     for t, upper in zip(

@@ -20,11 +20,11 @@ UP = 2.0  # standard errors by which the left-over's variance is taken larger
 
 
 @compiled
-def _standardise(x, scale, z):  # type: ignore[no-untyped-def]
+def _standardise(x, shift, scale, z):  # type: ignore[no-untyped-def]
     """Features in the belief's coordinates; the last is the intercept where there is one more."""
     d = x.shape[0]
     for j in range(d):
-        z[j] = x[j] / scale[j]
+        z[j] = (x[j] - shift[j]) / scale[j]
     for j in range(d, z.shape[0]):
         z[j] = 1.0
 
@@ -96,7 +96,7 @@ def _below(mean, variance, z):  # type: ignore[no-untyped-def]
 
 @compiled
 def judge(  # type: ignore[no-untyped-def]
-    task, actions, baseline, index, low, high, std, literal, alpha, scale, unit,
+    task, actions, baseline, index, low, high, std, literal, alpha, shift, scale, unit,
     mean_of, V_of, away_of, left, z_of, labelled, label_error, gate, chosen, bound, floor, code,
 ):  # fmt: skip
     """Choose for each request in turn.
@@ -106,7 +106,7 @@ def judge(  # type: ignore[no-untyped-def]
         low, high: (m,) bounds on the baseline reward: equal for a number, NaN where unknown.
         std: (m,) standard error of a number.
         literal, alpha: the floor.
-        scale, unit: of the features (d,) and of rewards.
+        shift, scale, unit: of the features (d,) and of rewards.
         mean_of, V_of, away_of, left, z_of, labelled, label_error: the belief.
         gate: (T,) why a task's gate is shut, `OPEN` if it is not; a contradicted label shuts it from that
             request on.
@@ -131,11 +131,11 @@ def judge(  # type: ignore[no-untyped-def]
             floor[i] = least * unit
         z = z_of[t]
         label = number and labelled[t]
-        _standardise(baseline[i], scale, zb)
+        _standardise(baseline[i], shift, scale, zb)
         _product(V_of[t], zb, vb)
         _product_transposed(away_of[t], zb, ab)
         mean_b, var_b = dot(zb, mean_of[t]), max(dot(zb, vb), 0.0)
-        gain = shift = noise = 0.0
+        gain = moved = noise = 0.0
         if label:
             noise = max(error, label_error) ** 2
             total = var_b + noise
@@ -145,13 +145,14 @@ def judge(  # type: ignore[no-untyped-def]
                 code[i] = DISAGREES
                 continue
             gain = 1.0 / total
-            shift = gain * surprise
+            moved = gain * surprise
         # Estimates per unit of each feature; a label moves those that are correlated with it.
         for j in range(p):
-            weights[j] = mean_of[t, j] + vb[j] * shift
+            weights[j] = mean_of[t, j] + vb[j] * moved
             if j < d:
                 weights[j] /= scale[j]
         rest = weights[d] if p > d else 0.0
+        rest -= dot(shift, weights[:d])
         for k in range(n_actions):
             mean[k], tried[k] = dot(actions[i, k], weights[:d]) + rest, False
         to_beat = r if label else mean_b
@@ -166,7 +167,7 @@ def judge(  # type: ignore[no-untyped-def]
             code[i] = TOO_UNCERTAIN
             if given and mean[k] < least:
                 break
-            _standardise(actions[i, k], scale, zx)
+            _standardise(actions[i, k], shift, scale, zx)
             _product(V_of[t], zx, vx)
             _product_transposed(away_of[t], zx, ax)
             variance, cross = dot(zx, vx), dot(zx, vb)
@@ -174,13 +175,15 @@ def judge(  # type: ignore[no-untyped-def]
             if given:
                 beta = cross * gain
                 narrowed = variance - 2 * beta * cross + beta * beta * (var_b + noise)
-                lower = _below(mean[k], narrowed + _left_over(ax, ab, beta, left), z)
+                # What labels leave unexplained of baselines, the model leaves unexplained of actions too.
+                misfit = label_error**2 if label else 0.0
+                lower = _below(mean[k], narrowed + misfit + _left_over(ax, ab, beta, left), z)
                 cleared = lower >= least
             if (not label and cleared) or (label and not cleared and error > 0.0):
                 # Without a label the baseline of this very request is compared with, whatever is claimed.
                 keep = 1.0 - var_b * gain
                 ahead = _difference(
-                    mean[k], mean_b + var_b * shift, variance - cross * cross * gain, cross * keep,
+                    mean[k], mean_b + var_b * moved, variance - cross * cross * gain, cross * keep,
                     var_b * keep, ax, ab, left, alpha, literal, z,
                 )  # fmt: skip
                 cleared = ahead >= 0.0

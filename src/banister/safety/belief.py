@@ -105,7 +105,7 @@ class Belief:
 
     @property
     def theta(self) -> Float:
-        """(T, d) estimates per unit of the features, without the intercept."""
+        """(T, d) estimates per unit of the features, without the level."""
         d = len(self.frame.scale)
         return self.frame.reward * self.mean[:, :d] / self.frame.scale
 
@@ -114,17 +114,15 @@ class Belief:
         expected: Float = self.frame.rows(X) @ self.mean[task] * self.frame.reward
         return expected
 
-    def contrast(self, task: int, step: Float, level: float = 0.0) -> tuple[float, float]:
+    def contrast(self, task: int, step: Float, weight: float = 0.0) -> tuple[float, float]:
         """Estimate and standard error of `step'θ_t`, in the users' units.
 
         Args:
             task: whose.
-            step: (d,) features, or a difference of features.
-            level: how often the intercept counts: 1 for an action, 0 for the difference of two.
+            step: (d,) a sum of actions' features.
+            weight: what the weights in that sum add up to: 1 for an action, 0 for the difference of two.
         """
-        z = self.frame.rows(step)
-        if self.frame.intercept:
-            z[-1] = level
+        z = self.frame.combinations(step, weight)
         own = self.away[task].T @ z
         more = _kernels.UP * np.sqrt(np.sum((own * own * self.left) ** 2))
         spread = np.sqrt(max(float(z @ self.V[task] @ z), 0.0) + more)
@@ -284,7 +282,7 @@ class _Making:
         played = s.is_baseline
         return widening.Leaning.of(
             self.task[played], self.Z[played, :d],
-            self.place[s.offered_task[here]], s.offered[here] / self.frame.scale, len(self.tasks),
+            self.place[s.offered_task[here]], self.frame.rows(s.offered[here])[:, :d], len(self.tasks),
         )  # fmt: skip
 
     def _widen(

@@ -1,19 +1,21 @@
 """The frame: units in which a belief is held, so that scales of features and rewards never matter.
 
 Every column is divided by its root mean square over what was *offered*, rewards by theirs over what was
-earned, and an intercept is added unless a feature is constant already. A belief lives in these coordinates
-from its fit to its bounds.
+earned, and an intercept is added unless a feature is constant already. A column that hardly varies around a
+large mean is centred first, or its effect would be taken to be as small as its variation beside its mean. A
+belief lives in these coordinates from its fit to its bounds.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from banister.data import Float
 
 _CONSTANT = 1e-10  # of a column's largest size: a smaller range is rounding, not variation
+_OFFSET = 3.0  # standard deviations: a column whose mean is further from 0 is centred; 0/1 columns are not
 _NEGLIGIBLE = 1e-13  # of the largest column's: in no unit is a feature this much smaller than another real
 
 
@@ -22,7 +24,7 @@ class Frame:
     """Coordinates of a belief.
 
     Attributes:
-        scale: (d,) what each feature is divided by.
+        scale: (d,) what each feature is divided by, after `shift` (d,) was taken from it.
         intercept: whether a column of ones follows the features.
         reward: what rewards are divided by.
     """
@@ -30,6 +32,11 @@ class Frame:
     scale: Float
     intercept: bool
     reward: float = 1.0
+    shift: Float = field(default_factory=lambda: np.zeros(0))
+
+    def __post_init__(self) -> None:
+        if len(self.shift) == 0:
+            object.__setattr__(self, "shift", np.zeros(len(self.scale)))
 
     @classmethod
     def of(cls, offered: Float, played: Float, rewards: Float) -> Frame:
@@ -41,13 +48,15 @@ class Frame:
             (np.float64(3.0), True, 2.0)
         """
         both = np.concatenate([offered, played])
-        scale = _rms(offered) if len(offered) else _rms(played)
-        scale = np.where(scale > 0, scale, _rms(both))
+        shown = offered if len(offered) else played
+        shift = _offsets(shown)
+        scale = _rms(shown - shift)
+        scale = np.where(scale > 0, scale, _rms(both - shift))
         scale[scale <= _NEGLIGIBLE * scale.max(initial=0.0)] = 1.0
         size = np.abs(both).max(axis=0, initial=0.0)
         constant = (np.ptp(both, axis=0) <= _CONSTANT * size) & (size > 0) if len(both) else np.zeros(0, bool)
         reward = float(_rms(rewards[:, None])[0])
-        return cls(scale, not bool(constant.any()), reward if reward > 0 else 1.0)
+        return cls(scale, not bool(constant.any()), reward if reward > 0 else 1.0, shift)
 
     @property
     def dim(self) -> int:
@@ -61,11 +70,28 @@ class Frame:
 
     def rows(self, X: Float) -> Float:
         """Features (..., d) in these coordinates, (..., p)."""
+        return self.combinations(X, 1.0)
+
+    def combinations(self, X: Float, weight: float) -> Float:
+        """Sums of features (..., d) whose weights add up to `weight`: 1 for actions, 0 for differences."""
         Z = np.empty((*X.shape[:-1], self.dim))
-        np.divide(X, self.scale, out=Z[..., : len(self.scale)])
+        np.divide(X - weight * self.shift, self.scale, out=Z[..., : len(self.scale)])
         if self.intercept:
-            Z[..., -1] = 1.0
+            Z[..., -1] = weight
         return Z
+
+
+def _offsets(X: Float) -> Float:
+    """The mean of each column that hardly varies around it, else 0; constant columns are levels and stay."""
+    if len(X) == 0:
+        return np.zeros(X.shape[1])
+    size = np.abs(X).max(axis=0)
+    safe = np.where(size > 0, size, 1.0)
+    scaled = X / safe
+    mean, spread = scaled.mean(axis=0), scaled.std(axis=0)
+    varies = np.ptp(scaled, axis=0) > _CONSTANT
+    offsets: Float = np.where(varies & (np.abs(mean) > _OFFSET * spread), mean * safe, 0.0)
+    return offsets
 
 
 def _rms(X: Float) -> Float:

@@ -36,6 +36,7 @@ _TRIED = 1.5  # a direction on trial must at least exceed the typical size of no
 _MOST_RANK = 15  # directions; beyond, the left-over D is as good and cheaper
 EXACT = 100.0  # a label said to be exact counts as a reward with this much less noise
 _OUTLYING = 3.0  # robust standard deviations of log noise beyond which a task is unlike the others
+_LEFT_OVER = 0.1  # share of labels; it jumps from nothing to more than half when tasks' labels outnumber p
 _STEP = 4.0  # factor by which D may change in one pass
 
 
@@ -299,10 +300,24 @@ class _Work:
         hang on digits that the model does not have.
         """
         least, freedom = self.level / EXACT**2, float(self.label_freedom.sum())
-        if freedom < 0.1 * float(self.rows.labels.n.sum()):
-            self.label_level = max(least, self.label_level / 4)  # labels are interpolated: they cannot tell
+        if not self._labels_tell():
+            self.label_level = max(least, self.label_level / 4)
             return
         self.label_level = max(least, float(self.label_rss.sum()) / max(freedom, 1.0))
+
+    def _label_level(self) -> float:
+        """The least variance of a label in the belief.
+
+        Labels that the fit interpolates cannot be contradicted by anything: until some of them are left over
+        they are taken for rewards, however exact they are said to be.
+        """
+        if self._labels_tell():
+            return self.label_level
+        return max(self.label_level, self.level)
+
+    def _labels_tell(self) -> bool:
+        """Whether a tenth of the labels is left over to judge them by."""
+        return float(self.label_freedom.sum()) >= _LEFT_OVER * float(self.rows.labels.n.sum())
 
     def _score_left_over(self) -> None:
         """One step of Fisher scoring for D; tasks unlike the others are left out."""
@@ -346,7 +361,7 @@ class _Work:
             open=self.open,
             noise=self.noise,
             level=self.level,
-            label_level=self.label_level,
+            label_level=self._label_level(),
             spread=np.minimum(spread, self.size),
             unforced=np.where(unseen, self.used, self.used + inverse @ self.score),
             information=self.information,

@@ -65,12 +65,12 @@ def _over(u):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def standardised(x, y, scale, unit, mean, V, noise):  # type: ignore[no-untyped-def]
+def standardised(x, y, shift, scale, unit, mean, V, noise):  # type: ignore[no-untyped-def]
     """`(y − x'θ̂) / √(s² + x'Vx)` in the belief's units, and the estimate's share in that error's size."""
     p, d = mean.shape[0], x.shape[0]
     z = np.ones(p)
     for j in range(d):
-        z[j] = x[j] / scale[j]
+        z[j] = (x[j] - shift[j]) / scale[j]
     own = 0.0
     for i in range(p):
         own += z[i] * dot(V[i], z)
@@ -136,7 +136,8 @@ class Watch:
         b = self._belief
         if task >= len(self._last) or not b.known[task]:
             return []
-        u, own = standardised(x, y, b.frame.scale, b.frame.reward, b.mean[task], b.V[task], b.noise[task])
+        units = b.frame.shift, b.frame.scale, b.frame.reward
+        u, own = standardised(x, y, *units, b.mean[task], b.V[task], b.noise[task])
         lean = _LEAN * own
         alarms = [self._ring(task, u, lean, number)]
         if self._apart and self._seen - self._last[task] >= self._apart:
