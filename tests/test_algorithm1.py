@@ -11,6 +11,7 @@ from banister.errors import InputError, SettingError
 from banister.estimators.paper import PaperSolver
 from banister.policies.epoch_fits import ConvergedSolver
 from banister.policies.schedules import EqualSchedule
+from banister.simulation.trial import one_trial
 
 TINY = {"dim": 6, "rank": 2, "tasks": 5, "actions": 4, "baseline_rank": 3, "noise_std": 0.01}
 ROUNDS = 12
@@ -191,7 +192,7 @@ def test_the_printed_step_fails_where_the_converged_fit_does_not():
     """The default setting in small: the 5th best of ten actions, 50 rounds an epoch."""
     env = bn.Synthetic(dim=40, tasks=40, rank=2)
     modes = {name: bn.SafeAltGDmin(0.2, safety=name, rank=2) for name in ("paper", "converged")}
-    found = bn.compare(env, modes, epochs=3, rounds=50, seed=1)
+    found = one_trial(env, modes, epochs=3, rounds=50, seed=1)
     assert found["paper"].error[-1] > 0.3
     assert found["paper"].violations.sum() > 100
     assert found["converged"].error[-1] < 0.01

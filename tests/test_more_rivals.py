@@ -8,6 +8,7 @@ from banister.contract import Outcomes, Requests
 from banister.errors import SettingError
 from banister.policies._conservative import LABEL_WEIGHT
 from banister.policies._ridge import RunningRidge
+from banister.simulation.trial import one_trial
 
 E1, E2 = [1.0, 0.0], [0.0, 1.0]
 
@@ -135,7 +136,7 @@ def test_random_until_the_epoch_ends_then_round_by_round():
 
 def test_it_learns_from_the_shared_subspace():
     env = bn.Synthetic(dim=20, rank=1, tasks=30, actions=6, baseline_rank=3, noise_std=0.05)
-    found = bn.compare(env, {"s": bn.SpectralUCB(rank=1), "u": bn.ConservativeUCB()}, epochs=3, rounds=40)
+    found = one_trial(env, {"s": bn.SpectralUCB(rank=1), "u": bn.ConservativeUCB()}, epochs=3, rounds=40)
     assert found["s"].regret[1:].sum() < 0.5 * found["u"].regret[1:].sum()
 
 
@@ -185,7 +186,7 @@ def test_thompson_with_labels_learns_under_noise():
     env = bn.Synthetic(dim=10, rank=1, tasks=10, actions=5, baseline_rank=3, noise_std=0.3)
     told = {"noise": 0.3, "norm_bound": 1.0}
     pair = {str(on): bn.ConservativeThompson(labels=on, **told) for on in (False, True)}
-    found = bn.compare(env, pair, epochs=2, rounds=60)
+    found = one_trial(env, pair, epochs=2, rounds=60)
     assert found["True"].regret.sum() < 0.9 * found["False"].regret.sum()
     assert found["True"].violations.sum() == 0
 

@@ -81,11 +81,12 @@ class PooledConservativeUCB(ConservativeUCB):
         mixing: bool = True,
         horizon: int = 200,
         literal_floor: bool = False,
+        labels: bool = False,
     ) -> None:
         super().__init__(
             alpha, lam=lam, noise=noise, norm_bound=norm_bound, delta=delta, radius=radius,
             wait_for_eigenvalue=wait_for_eigenvalue, least_gap=least_gap, mixing=mixing, horizon=horizon,
-            literal_floor=literal_floor,
+            literal_floor=literal_floor, labels=labels,
         )  # fmt: skip
         check_levels("threshold", threshold)
         self.threshold = threshold
