@@ -25,12 +25,10 @@ from threadpoolctl import threadpool_limits
 
 from banister.data import Float, TaskData
 from banister.errors import BanisterWarning
-from banister.estimators._passes import Passes
-from banister.estimators._starts import solve, top_left
-from banister.estimators._varpro import Whitening, minimise
 from banister.estimators.altgdmin import AltGDmin
 from banister.estimators.paper import PaperSolver, spectral_init, task_least_squares
 from banister.estimators.trace_norm import TraceNorm
+from banister.solver import Passes, Whitening, minimise, solve
 from designs import DESIGNS, Design, gaussian, movielens_folder
 from rivals import (
     batched_pass,
@@ -199,7 +197,8 @@ def _gap(design: Design, seed: int) -> tuple[float, bool]:
     solution, agreed = solve(work, whitening, rng=np.random.default_rng(0))
     truth = whitening.inverse @ theta
     jitter = 1e-9 * np.abs(truth).max() * np.random.default_rng(seed).standard_normal(truth.shape)
-    starts = [top_left(truth + jitter, design.rank), np.linalg.qr(whitening.inverse @ solution.B)[0]]
+    known = np.linalg.svd(truth + jitter, full_matrices=False)[0][:, : design.rank]
+    starts = [known, np.linalg.qr(whitening.inverse @ solution.B)[0]]
     others = [minimise(work, whitening, B, tol=1e-13, max_passes=1500).objective for B in starts]
     best = min(solution.objective, *others)
     return solution.objective / best - 1, not (solution.converged and agreed)

@@ -13,8 +13,8 @@ from sklearn.base import clone
 
 import banister as bn
 from banister.errors import ConvergenceWarning
-from banister.estimators import _passes
 from banister.estimators.paper import PaperSolver
+from banister.solver import block
 from problems import fifth_best, low_rank, problem, relative_error
 
 
@@ -80,7 +80,7 @@ def test_pandas_and_polars():
 
 
 def test_results_do_not_depend_on_threads(monkeypatch):
-    monkeypatch.setattr(_passes, "_SMALL", 1)
+    monkeypatch.setattr(block, "_SMALL", 1)
     data, _ = fifth_best(d=20, T=30, r=2, n=30, noise=0.01, seed=0)
     one, two = (fitted(data, threads=threads) for threads in (1, 2))
     np.testing.assert_allclose(one.theta_, two.theta_, rtol=1e-12, atol=1e-14)
@@ -104,7 +104,7 @@ def _quietly(work):
 def test_float32():
     data, theta = problem(noise=0.01, T=40)
     model = fitted(data, dtype="float32")
-    assert model._data.X.dtype == np.float32
+    assert model._data.dtype == np.float32
     assert model.converged_
     np.testing.assert_allclose(model.theta_, fitted(data).theta_, atol=2e-3)
     assert relative_error(model.theta_, theta) < 0.02

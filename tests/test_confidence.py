@@ -7,10 +7,9 @@ import pickle
 import numpy as np
 import pytest
 
-from banister.estimators._passes import Passes
-from banister.estimators._varpro import Whitening, minimise
 from banister.estimators.altgdmin import AltGDmin
 from banister.estimators.rank import whiten_basis
+from banister.solver import Passes, Whitening, minimise
 from problems import fifth_best, problem
 
 

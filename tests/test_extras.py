@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-HEAVY = ("polars", "matplotlib", "jinja2", "pandas", "pyarrow", "gymnasium")
+HEAVY = ("polars", "matplotlib", "jinja2", "pandas", "pyarrow", "gymnasium", "ray")
 BLOCK = f"import sys; sys.modules.update(dict.fromkeys({HEAVY}))\n"
 
 CORE = """
@@ -42,6 +42,7 @@ NEEDS = {
     "logs": "import banister as bn; bn.SafeBandit().warm_start({'task': ['a'], 'reward': [1.0], 'f': [1.0]})",
     "study": "import banister as bn; bn.simulate(bn.Synthetic.example(), bn.BaselineOnly()).frame",
     "report": "from banister.report.page import render; render(None, [])",
+    "ray": "import banister as bn; bn.RayPool(bn.TaskData.from_rows([[1.0]], [1.0], ['a']))",
     "gym": "import banister.adapters.gymnasium",
 }
 

@@ -7,8 +7,7 @@ import pytest
 
 from banister.data import TaskData
 from banister.errors import SettingError
-from banister.estimators import _kernels, _passes
-from banister.estimators._passes import Passes, correlations, task_moments, task_ranges
+from banister.solver import LocalPool, Passes, block, kernels
 from problems import problem
 
 RAGGED = [0, 1, 2, 7, 30, 1, 0, 13]
@@ -57,7 +56,7 @@ def test_value_gradient_and_hessian_match_numpy(r, ridge, counts):
     value_, gradient_, W_, Minv_ = twin(data, B, weights, ridge)
     assert value == pytest.approx(value_, rel=1e-10)
     np.testing.assert_allclose(gradient, gradient_, atol=1e-10 * np.abs(gradient_).max())
-    np.testing.assert_allclose(passes.W, W_, atol=1e-10 * np.abs(W_).max())
+    np.testing.assert_allclose(passes.coefficients(B), W_, atol=1e-10 * np.abs(W_).max())
     product = hessian_twin(data, B, D, weights, W_, Minv_)
     np.testing.assert_allclose(passes.hessian(D), product, atol=1e-10 * np.abs(product).max())
 
@@ -65,8 +64,9 @@ def test_value_gradient_and_hessian_match_numpy(r, ridge, counts):
 def test_one_row_determines_one_coefficient():
     data = TaskData.from_rows([[2.0, 0.0], [0.0, 3.0]], [4.0, 6.0], ["a", "b"])
     passes = Passes(data, 1, threads=1)
-    assert passes.gradient(np.array([[0.6], [0.8]]))[0] == pytest.approx(0.0, abs=1e-18)
-    np.testing.assert_allclose(passes.W[:, 0], [4.0 / 1.2, 6.0 / 2.4], rtol=1e-12)
+    B = np.array([[0.6], [0.8]])
+    assert passes.gradient(B)[0] == pytest.approx(0.0, abs=1e-18)
+    np.testing.assert_allclose(passes.coefficients(B)[:, 0], [4.0 / 1.2, 6.0 / 2.4], rtol=1e-12)
 
 
 def test_gradient_is_the_derivative_of_the_value():
@@ -96,46 +96,46 @@ def test_a_task_with_fewer_rows_than_the_rank_gets_the_minimum_norm_answer():
     passes.gradient(B)
     for t in np.flatnonzero((data.counts > 0) & (data.counts < 4)):
         X, y = data.rows_of(t)
-        np.testing.assert_allclose(passes.W[t], np.linalg.pinv(X @ B) @ y, atol=1e-4)
-        np.testing.assert_allclose(X @ B @ passes.W[t], y, atol=1e-6)
-    assert not passes.W[data.counts == 0].any()
+        np.testing.assert_allclose(passes.coefficients(B)[t], np.linalg.pinv(X @ B) @ y, atol=1e-4)
+        np.testing.assert_allclose(X @ B @ passes.coefficients(B)[t], y, atol=1e-6)
+    assert not passes.coefficients(B)[data.counts == 0].any()
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_threads_do_not_change_results(dtype, monkeypatch):
-    monkeypatch.setattr(_passes, "_SMALL", 1)
+    monkeypatch.setattr(block, "_SMALL", 1)
     data, rng = problem(T=40, n=15, seed=1, dtype=dtype)[0], np.random.default_rng(1)
     B, D = np.linalg.qr(rng.standard_normal((12, 2)))[0], rng.standard_normal((12, 2))
     results = []
     for threads in (1, 2):
         passes = Passes(data, 2, threads=threads)
-        results.append([*passes.gradient(B), passes.W.copy(), passes.hessian(D)])
-        results[-1] += [correlations(data, threads=threads), *task_moments(data, B, threads=threads)]
+        results.append([*passes.gradient(B), passes.coefficients(B), passes.hessian(D)])
+        results[-1] += [*passes.pool.correlations(np.ones(12)), *passes.pool.moments(B)]
     for one, two in zip(*results, strict=True):
-        np.testing.assert_allclose(one, two, rtol=1e-12, atol=0)
+        np.testing.assert_array_equal(one, two)
 
 
-def test_ranges_cover_every_task_once(monkeypatch):
-    monkeypatch.setattr(_passes, "_SMALL", 1)
-    data = ragged(2)
-    covered = [t for first, last in task_ranges(data) for t in range(first, last)]
-    assert covered == list(range(data.n_tasks))
+def test_blocks_cover_every_task_once(monkeypatch):
+    monkeypatch.setattr(block, "_SMALL", 1)
+    cuts = block.block_bounds(ragged(2).offsets, 9)
+    assert cuts[0] == 0
+    assert cuts[-1] == 8
+    assert np.all(np.diff(cuts) > 0)
+    assert len(cuts) > 3
 
 
 def test_correlations_match_numpy():
-    data = ragged(3)
-    expected = np.column_stack([X.T @ y for X, y in data])
-    np.testing.assert_allclose(correlations(data, threads=1), expected, atol=1e-12)
-    other = np.arange(data.n_rows, dtype=float)
-    expected = np.column_stack([X.T @ e for X, e in data.replace_y(other)])
-    np.testing.assert_allclose(correlations(data, other, threads=1), expected, atol=1e-10)
+    data, p = ragged(3), np.random.default_rng(3).standard_normal(9)
+    for centre in (np.zeros(9), p):
+        expected = np.stack([X.T @ (y - X @ centre) for X, y in data])
+        np.testing.assert_allclose(block.task_correlations(data, centre), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("r", range(1, 8))
 def test_moments_match_numpy(r):
     data, rng = ragged(r), np.random.default_rng(r)
     B = rng.standard_normal((9, r))
-    gram, cross, W, rss = task_moments(data, B, threads=1)
+    gram, cross, W, rss = LocalPool(data, threads=1).moments(B)
     for t, (X, y) in enumerate(data):
         Z = X @ B
         np.testing.assert_allclose(gram[t], Z.T @ Z, atol=1e-10)
@@ -154,7 +154,7 @@ def test_posteriors_match_the_formula(r):
     gap, mean, root = rng.standard_normal((5, r)), rng.standard_normal(r), rng.standard_normal((r, r))
     gap[0] = 0.0
     W, P = np.empty((5, r)), np.empty((5, r, r))
-    _kernels.posteriors(gram, gap, root, 0.3, mean, W, P)
+    kernels.posteriors(gram, gap, root, 0.3, mean, W, P)
     expected = np.linalg.inv(gram / 0.3 + np.linalg.inv(root @ root.T))
     np.testing.assert_allclose(P, expected, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(W, mean + np.einsum("tij,tj->ti", expected, gap) / 0.3, rtol=1e-7, atol=1e-8)
@@ -184,4 +184,4 @@ def test_bad_threads(threads):
 
 def test_threads_from_the_environment(monkeypatch):
     monkeypatch.setenv("BANISTER_THREADS", "3")
-    assert Passes(ragged(1), 1).threads == 3
+    assert LocalPool(ragged(1)).threads == 3

@@ -7,10 +7,10 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from banister import AltGDmin
-from banister.estimators._varpro import Whitening
 from banister.estimators.prediction import criterion, log_likelihood
 from banister.estimators.rank import scan_ranks
 from banister.estimators.shrinkage import Moments, random_effects
+from banister.solver import Whitening
 from problems import problem, pupils
 
 

@@ -7,9 +7,17 @@ import pytest
 from scipy.optimize import minimize
 
 from banister.data import TaskData
-from banister.estimators._passes import Passes
-from banister.estimators._starts import solve, top_left
-from banister.estimators._varpro import Whitening, minimise
+from banister.solver import (
+    LocalPool,
+    Passes,
+    Spectra,
+    Whitening,
+    minimise,
+    nothing_left,
+    ranked,
+    solve,
+    starts,
+)
 from problems import fifth_best, problem, relative_error
 
 
@@ -163,8 +171,74 @@ def test_whitening_undoes_itself_and_whitens():
     np.testing.assert_allclose(whitening.A.T @ second_moment @ whitening.A, np.eye(6), atol=1e-4)
 
 
-@pytest.mark.parametrize("shape", [(5, 9), (9, 5)])
-def test_top_left_spans_the_top_singular_vectors(shape):
-    matrix = np.random.default_rng(0).standard_normal(shape)
-    found, exact = top_left(matrix, 2), np.linalg.svd(matrix)[0][:, :2]
-    np.testing.assert_allclose(found @ found.T, exact @ exact.T, atol=1e-10)
+def test_a_start_never_vouches_for_itself(monkeypatch):
+    """Where the spectral start did not convince, the search goes on from its end and from the others."""
+    data, _ = problem(n=6, noise=0.5)
+    passes, whitening = Passes(data, 2, threads=1), Whitening.of(data)
+    seen = []
+    monkeypatch.setattr(starts, "explains", lambda *_: False)
+    monkeypatch.setattr(starts, "_search", lambda p, w, given, *_: seen.append(given) or (None, False))
+    solve(passes, whitening, rng=np.random.default_rng(0))
+    white, raw, pooled = Spectra(passes.pool, whitening, 2).starts(2)
+    np.testing.assert_array_equal(seen[0][:2], [raw, pooled])
+    assert len(seen[0]) == 3
+    assert not np.allclose(seen[0][2] @ seen[0][2].T, white @ white.T, atol=1e-6)
+    solve(passes, whitening, warm=np.eye(12)[:, :2], rng=np.random.default_rng(0))
+    np.testing.assert_array_equal(seen[1][:3], [white, raw, pooled])
+
+
+def squeezed(factor):
+    """A problem with one feature scaled down."""
+    data, _ = problem(d=6, T=10, n=30)
+    scale = np.append(np.ones(5), factor)
+    return TaskData(data.X * scale, data.y, data.offsets, data.labels)
+
+
+@pytest.mark.parametrize(("factor", "complete"), [(1.0, True), (1e-2, True), (1e-3, False), (0.0, False)])
+def test_a_direction_that_the_ridge_drowns_is_noticed(factor, complete):
+    assert Whitening.of(squeezed(factor)).complete is complete
+
+
+def test_no_start_goes_alone_where_a_direction_is_drowned(monkeypatch):
+    monkeypatch.setattr(starts, "explains", lambda *_: True)
+    calls = []
+    monkeypatch.setattr(starts, "ranked", lambda *a: calls.append(len(a[2])) or ranked(*a))
+    for factor in (1.0, 1e-3):
+        data = squeezed(factor)
+        solve(Passes(data, 2, threads=1), Whitening.of(data), rng=np.random.default_rng(0))
+    assert calls == [3]
+
+
+def test_nothing_left_is_a_bound_on_the_largest_eigenvalue():
+    data, _ = problem(r=3)
+    passes, whitening = Passes(data, 1, threads=1), Whitening.of(data)
+    passes.gradient(np.eye(12)[:, :1])
+    top = float(np.linalg.eigvalsh(whitening.A.T @ passes.residual_moment() @ whitening.A)[-1])
+    assert nothing_left(passes, whitening, 1.001 * top)
+    assert not nothing_left(passes, whitening, 0.999 * top)
+
+
+def test_a_guess_counts_the_directions_of_the_spectrum():
+    data, _ = problem(d=10, T=40, r=2, n=60, noise=0.01)
+    pool, whitening = LocalPool(data, threads=1), Whitening.of(data)
+    assert Spectra(pool, whitening, 5).outstanding(3.0) == 2
+    assert Spectra(pool, whitening, 5).outstanding(1e9) == 1
+    assert Spectra(pool, whitening, 5).outstanding(0.0) == 5
+
+
+def test_spectral_starts_are_those_of_the_tasks_correlations():
+    data, _ = problem(d=6, T=10, r=2, n=30)
+    pool, whitening = LocalPool(data, threads=1), Whitening.of(data)
+    h = np.column_stack([X.T @ y / np.sqrt(len(y)) for X, y in data])
+    white, raw, pooled = Spectra(pool, whitening, 2).starts(2)
+    for found, expected in ((white, whitening.A.T @ h), (raw, None), (pooled, None)):
+        np.testing.assert_allclose(found.T @ found, np.eye(2), atol=1e-12)
+        if expected is not None:
+            top = np.linalg.svd(expected)[0][:, :2]
+            np.testing.assert_allclose(found @ found.T, top @ top.T, atol=1e-8)
+    back = np.linalg.qr(whitening.A @ raw)[0]
+    top = np.linalg.svd(h)[0][:, :2]
+    np.testing.assert_allclose(back @ back.T, top @ top.T, atol=1e-8)
+    mean = whitening.A.T @ (data.X.T @ data.y)
+    mean /= np.linalg.norm(mean)
+    assert np.linalg.norm(pooled @ (pooled.T @ mean)) == pytest.approx(1.0, abs=1e-10)

@@ -26,6 +26,9 @@ _HOME = {
     "ConvergedSolver": "banister.policies.epoch_fits",
     "TaskData": "banister.data",
     "AltGDmin": "banister.estimators.altgdmin",
+    "DiskPool": "banister.solver.local",
+    "RayPool": "banister.solver.cluster",
+    "pack": "banister.solver.pack",
     "TraceNorm": "banister.estimators.trace_norm",
     "MethodOfMoments": "banister.estimators.moments",
     "TaskRidge": "banister.estimators.ridge",
@@ -68,6 +71,7 @@ __all__ = [
     "ConservativeUCB",
     "ConvergedSolver",
     "Decision",
+    "DiskPool",
     "Items",
     "LinearEnvironment",
     "LowRankUCB",
@@ -80,6 +84,7 @@ __all__ = [
     "Policy",
     "PooledConservativeUCB",
     "RatedMovies",
+    "RayPool",
     "Requests",
     "SafeAltGDmin",
     "SafeBandit",
@@ -94,6 +99,7 @@ __all__ = [
     "compare",
     "errors",
     "from_logs",
+    "pack",
     "simulate",
 ]
 
@@ -130,6 +136,9 @@ if TYPE_CHECKING:
     from banister.policies.spectral_ucb import SpectralUCB
     from banister.policies.trace_norm_greedy import TraceNormGreedy
     from banister.simulation.trial import simulate
+    from banister.solver.cluster import RayPool
+    from banister.solver.local import DiskPool
+    from banister.solver.pack import pack
     from banister.studies.comparison import compare
 else:  # a checker that saw `__getattr__` would let every misspelt name pass
 

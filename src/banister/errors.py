@@ -12,7 +12,8 @@ BanisterError
 ├── StoreError (OSError)             a store that must not be used from here any more
 ├── DataFileError (ValueError, OSError)   a file that is missing, altered or unreadable
 ├── ModelFileError (ValueError, OSError)  a saved model that cannot be loaded
-└── MissingExtraError (ImportError)  a library of an extra that is not installed
+├── MissingExtraError (ImportError)  a library of an extra that is not installed
+└── PoolError (RuntimeError)         workers that cannot be had, or do not answer
 BanisterWarning (UserWarning)
 ├── ConvergenceWarning               a fit that did not reach its stopping rule
 ├── DataWarning                      data that can be used but not trusted everywhere
@@ -85,6 +86,10 @@ class MissingExtraError(BanisterError, ImportError):
         return cls(
             f"This needs {library}, which is not installed; get it with: pip install 'banister[{extra}]'."
         )
+
+
+class PoolError(BanisterError, RuntimeError):
+    """Workers of a pool that cannot be had, or do not answer."""
 
 
 class BanisterWarning(UserWarning):

@@ -10,6 +10,7 @@ LOGS = {"polars": "logs"}
 STUDY = {"polars": "study"}
 FIGURES = {"matplotlib": "report"}
 PAGES = {"jinja2": "report"}
+RAY = {"ray": "ray"}
 
 
 def need(libraries: dict[str, str]) -> None:

@@ -1,17 +1,53 @@
-"""`banister data`: get a data set and check it."""
+"""`banister data`: get a data set and check it; `banister data pack`: make a folder larger than memory."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from banister.cli.app import app
 
 
-@app.command()
-def data(
+class _GetByDefault(TyperGroup):
+    """`banister data movielens-100k` gets that data set: a word that is no command is a name."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args or (args[0] not in self.commands and args[0] != "--help"):
+            args = ["get", *args]
+        return super().parse_args(ctx, args)
+
+
+group = typer.Typer(cls=_GetByDefault, help="Data sets, and folders of rows larger than memory.")
+app.add_typer(group, name="data")
+
+
+@group.command()
+def pack(
+    source: Annotated[
+        Path, typer.Argument(help="A .parquet or .csv file, or a pattern such as 'log-*.parquet'.")
+    ],
+    folder: Annotated[Path, typer.Argument(help="A new folder for the packed rows.")],
+    task: Annotated[str, typer.Option(help="Column that names the task.")] = "task",
+    reward: Annotated[str, typer.Option(help="Column with the reward.")] = "reward",
+    features: Annotated[
+        str | None, typer.Option(help="Feature columns with commas between; by default all others.")
+    ] = None,
+    dtype: Annotated[str, typer.Option(help="float64, or float32 for half the space.")] = "float64",
+) -> None:
+    """Pack rows of any order into a folder that fits read block by block."""
+    from banister.solver.pack import pack as pack_file
+
+    columns = None if features is None else features.split(",")
+    packed = pack_file(source, folder, task=task, reward=reward, features=columns, dtype=dtype)
+    rows, tasks = int(packed.offsets[-1]), len(packed.labels)
+    typer.echo(f"{folder}: {rows:,} rows of {tasks:,} tasks, {packed.dim} features, {packed.dtype}")
+
+
+@group.command()
+def get(
     name: Annotated[
         str, typer.Argument(help="movielens-100k or movielens-latest-small; nothing lists them.")
     ] = "",

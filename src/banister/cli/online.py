@@ -10,9 +10,12 @@ from typing import Annotated, Any
 import typer
 
 from banister.cli.app import app
+from banister.cli.pooled import fit_pool
 from banister.errors import InputError
 
-_Logs = Annotated[Path, typer.Argument(help="Rows of the policy in place: .parquet or .csv.")]
+_Logs = Annotated[
+    Path, typer.Argument(help="Rows of the policy in place: .parquet or .csv (with --pool: a packed folder).")
+]
 _Model = Annotated[Path, typer.Argument(help="What `banister fit` wrote; its ledger lies beside it.")]
 _Task = Annotated[str, typer.Option(help="Column that names the task.")]
 _Reward = Annotated[str, typer.Option(help="Column with what was earned.")]
@@ -45,6 +48,14 @@ _Alpha = Annotated[
 ]
 _Rank = Annotated[int | None, typer.Option(help="Directions that tasks share; found in the data by default.")]
 _Seed = Annotated[int | None, typer.Option(help="Of all randomness; drawn by default.")]
+
+_Pool = Annotated[
+    str | None, typer.Option(help="disk or ray: fit the representation of a packed folder, nothing else.")
+]
+_Address = Annotated[
+    str | None, typer.Option(help="Of a running Ray cluster; one is started here by default.")
+]
+_Shards = Annotated[int | None, typer.Option(help="Workers (ray) or threads (disk); all by default.")]
 
 
 def _columns(features: str, **names: str | None) -> dict[str, Any]:
@@ -93,6 +104,9 @@ def fit(
     alpha: _Alpha = 0.1,
     rank: _Rank = None,
     seed: _Seed = None,
+    pool: _Pool = None,
+    address: _Address = None,
+    shards: _Shards = None,
 ) -> None:
     """Fit a model to logs of the policy in place.
 
@@ -103,7 +117,13 @@ def fit(
     --reward click --alpha 0.1 --out shop.banister
 
     Prints where every task stands, as JSON: its rows, and "open" or what keeps its gate shut.
+
+    With [bold]--pool[/] the representation alone is fitted, to a folder that `banister data pack` made:
+    banister fit packed --pool disk --out model.npz
     """
+    if pool is not None:
+        _print(fit_pool(logs, out, pool=pool, address=address, shards=shards, rank=rank))
+        return
     from banister.features.frames import read_frame
     from banister.online.bandit import SafeBandit
     from banister.online.files import ledger_path, remove_store

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from banister.data import TaskData
-from banister.estimators._starts import AGREE
 from banister.estimators.base import label_list
+from banister.solver import AGREE, Pool
 
 
-def data_notes(data: TaskData, rank: int, *, shrunk: bool, intercepts: bool) -> list[str]:
+def data_notes(data: Pool, rank: int, *, shrunk: bool, intercepts: bool) -> list[str]:
     """Tasks with few rows, more parameters than rows, features that do not vary."""
     notes = []
     few = np.flatnonzero(data.counts < rank)
@@ -23,10 +22,10 @@ def data_notes(data: TaskData, rank: int, *, shrunk: bool, intercepts: bool) -> 
             f"There are {data.n_rows} rows for {parameters} parameters; do not trust the noise level and the "
             "intervals."
         )
-    constant = constant_columns(data)
-    if constant and not _is_level(data, constant, intercepts):
+    constant = data.constant_columns()
+    if constant and not _is_level(constant, intercepts):
         where = " within every task" if intercepts else ""
-        notes.append(f"Feature column(s) {constant[:5]} are constant{where}; they tell nothing apart.")
+        notes.append(f"Feature column(s) {list(constant)[:5]} are constant{where}; they tell nothing apart.")
     return notes
 
 
@@ -45,15 +44,6 @@ def solve_note(converged: bool, agreed: bool, passes: int) -> str | None:
     return None
 
 
-def _is_level(data: TaskData, constant: list[int], intercepts: bool) -> bool:
+def _is_level(constant: dict[int, float], intercepts: bool) -> bool:
     """One constant that is not zero is how a user without `fit_intercept` asks for a level."""
-    return not intercepts and len(constant) == 1 and bool(data.X[0, constant[0]] != 0)
-
-
-def constant_columns(data: TaskData) -> list[int]:
-    """Features that never vary."""
-    if data.n_rows < 2:
-        return []
-    # A few rows clear most columns, so that the whole data are read only for those in doubt.
-    suspects = np.flatnonzero(np.ptp(data.X[:: max(1, data.n_rows // 8)], axis=0) == 0)
-    return [int(j) for j in suspects if np.all(data.X[:, j] == data.X[0, j])]
+    return not intercepts and len(constant) == 1 and 0.0 not in constant.values()

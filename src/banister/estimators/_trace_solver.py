@@ -15,7 +15,7 @@ import scipy.linalg as sla
 
 from banister.data import Float
 from banister.estimators._gram import QuadraticLoss
-from banister.estimators._starts import top_singular_value
+from banister.solver import top_singular_value
 
 _CHECK_EVERY = 5
 _RELAX = 0.7  # after a restart the step may grow again

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, Literal, Self, overload
 
 import numpy as np
@@ -14,16 +15,12 @@ from banister.errors import ConvergenceWarning, InputError, NotFittedError, Sett
 from banister.estimators import rank as ranks
 from banister.estimators._centring import Centring
 from banister.estimators._notes import data_notes, solve_note
-from banister.estimators._passes import Passes
-from banister.estimators._starts import solve
-from banister.estimators._varpro import Solution, Whitening
 from banister.estimators.base import Labels, MultiTaskRegressor, check_rank, label_list
 from banister.estimators.confidence import LowRankCovariance, least_squares_covariance
 from banister.estimators.paper import PaperSolver
-from banister.estimators.prediction import most_predictive
+from banister.estimators.search import Found, Search, find
 from banister.estimators.shrinkage import Moments, RandomEffects, discounted, random_effects
-
-_RANKS_TRIED = (4, 8, 16, 20)  # by rank="auto"
+from banister.solver import LocalPool, Pool, RayPool, Solution, Whitening
 
 
 class AltGDmin(MultiTaskRegressor):
@@ -42,7 +39,11 @@ class AltGDmin(MultiTaskRegressor):
         threads: threads of the compiled passes; by default BANISTER_THREADS or all cores. Results do not
             depend on it.
         dtype: "float64", or "float32" for half the memory.
-        seed: of the random starts, which are used only where the spectral ones disagree.
+        seed: of the random starts, which are used only where the spectral ones disagree, and of the sample of
+            tasks that goes first where there are many.
+        pool: where the passes are made: "local" (threads of this process), "ray" (a cluster on this machine),
+            or a function from `TaskData` to a pool, such as `partial(RayPool, address="auto")`. Data that sit
+            in a pool already, such as a `DiskPool`, go to `fit_data`. Results do not depend on it.
 
     Attributes:
         B_, W_, theta_: (d, r) orthonormal, (r, T), (d, T) = B_ W_.
@@ -67,8 +68,10 @@ class AltGDmin(MultiTaskRegressor):
         (True, True)
     """
 
+    made_by_fit = "W_"
     B_: Float
     W_: Float
+    _theta: Float | None = None
 
     def __init__(
         self,
@@ -83,6 +86,7 @@ class AltGDmin(MultiTaskRegressor):
         threads: int | None = None,
         dtype: Literal["float64", "float32"] = "float64",
         seed: Whole = 0,
+        pool: Literal["local", "ray"] | Callable[[TaskData], Pool] = "local",
     ) -> None:
         self.rank = rank
         self.solver = solver
@@ -94,25 +98,55 @@ class AltGDmin(MultiTaskRegressor):
         self.threads = threads
         self.dtype = dtype
         self.seed = seed
+        self.pool = pool
 
-    def _fit(self, data: TaskData) -> None:
+    def fit_data(self, data: TaskData | Pool) -> Self:
+        """Fit data that is a `TaskData` already, or that sits in a pool."""
+        self._theta = None
+        return super().fit_data(data)  # type: ignore[arg-type]
+
+    def _fit(self, data: TaskData | Pool) -> None:
         self._check_settings(data)
-        self._centring = Centring.of(data) if self.fit_intercept else None
-        if self._centring is not None:
-            data = self._centring.apply(data)
-        self._data: TaskData | None = data
+        self._centring: Centring | None = None
         self._covariance: LowRankCovariance | None = None
-        self._counts = data.counts
-        self._whitening = Whitening.of(data)
-        solution = self._solve(data)
-        self._keep(data, solution)
-        self._note(data)
+        self._data: Pool | None = None
+        if not isinstance(data, TaskData):
+            self._fit_pool(data)
+            return
+        if self.fit_intercept:
+            self._centring = Centring.of(data)
+            data = self._centring.apply(data)
+        with self._pool_of(data) as pool:
+            self._fit_pool(pool)
+        self._data = LocalPool(data, threads=self.threads)
 
-    def _check_settings(self, data: TaskData) -> None:
+    def _pool_of(self, data: TaskData) -> Pool:
+        if callable(self.pool):
+            return self.pool(data)
+        return RayPool(data) if self.pool == "ray" else LocalPool(data, threads=self.threads)
+
+    def _fit_pool(self, pool: Pool) -> None:
+        self._data = pool
+        self._counts = pool.counts
+        self._whitening = Whitening.of(pool)
+        found = self._solve(pool)
+        pool.release()
+        self.starts_agree_ = found.agreed
+        self._keep(pool, found.solution)
+        self._note(pool)
+
+    def _check_settings(self, data: TaskData | Pool) -> None:
         if self.rank != "auto":
             check_rank(self.rank, data)
         if self.solver not in ("fast", "paper") and not isinstance(self.solver, PaperSolver):
             raise SettingError(f"solver={self.solver!r} must be 'fast', 'paper' or a PaperSolver.")
+        if not callable(self.pool) and self.pool not in ("local", "ray"):
+            raise SettingError(
+                f"pool={self.pool!r} must be 'local', 'ray' or a function that makes a pool; a packed folder "
+                "goes to fit_data(DiskPool(folder))."
+            )
+        if self.fit_intercept and not isinstance(data, TaskData):
+            raise SettingError("fit_intercept=True needs rows in memory; a pool's rows are not centred.")
         if self.noise_std is not None and not (np.isfinite(self.noise_std) and self.noise_std > 0):
             raise SettingError(f"noise_std={self.noise_std!r} must be a positive number, or None.")
         if not 0 < self.tol < 1:
@@ -121,44 +155,37 @@ class AltGDmin(MultiTaskRegressor):
             if not (isinstance(getattr(self, name), (int, np.integer)) and getattr(self, name) >= least):
                 raise SettingError(f"{name}={getattr(self, name)!r} must be a whole number from {least} up.")
 
-    def _solve(self, data: TaskData) -> Solution:
-        rng = np.random.default_rng(self.seed)
-        warm = self._scan(data, rng) if self.rank == "auto" else None
-        rank = int(self.rank) if warm is None else warm.shape[1]
+    def _solve(self, data: Pool) -> Found:
         if self.solver != "fast":
-            paper = self.solver if isinstance(self.solver, PaperSolver) else PaperSolver()
-            self.starts_agree_ = True
-            return paper.solve(data, rank)
-        tol = float(max(self.tol, 1e-5) if data.X.dtype == np.float32 else self.tol)
-        passes = Passes(data, rank, threads=self.threads)
-        solution, self.starts_agree_ = solve(
-            passes, self._whitening, warm=warm, rng=rng, tol=tol, max_passes=int(self.max_passes)
+            return self._solve_as_printed(data)
+        found = find(
+            data, self._whitening, None if self.rank == "auto" else int(self.rank), self._search(data)
         )
-        return solution
-
-    def _scan(self, data: TaskData, rng: np.random.Generator) -> Float:
-        """The basis of the rank that should predict best, among those whose directions stand out.
-
-        Four ranks are tried, then eight and so on, as long as the best is in the upper half of them.
-        """
-        for most in _RANKS_TRIED:
-            scan = ranks.scan_ranks(
-                data, self._whitening, rng=rng, max_rank=most, threads=self.threads,
-                max_passes=int(self.max_passes), intercepts=self.fit_intercept,
-            )  # fmt: skip
-            fits = scan.solutions[: max(scan.rank, 1)]
-            found = most_predictive(
-                data, self._whitening, fits, intercepts=self.fit_intercept, threads=self.threads
-            ).B
-            if scan.rank < most or found.shape[1] <= most // 2:
-                break
-        if scan.rank == 0:
+        if not found.stands_out:
             self.warnings_.append(
                 "No shared direction stands out from the noise; rank 1 was used. More rows would tell."
             )
         return found
 
-    def _keep(self, data: TaskData, solution: Solution) -> None:
+    def _search(self, data: Pool) -> Search:
+        return Search(
+            rng=np.random.default_rng(self.seed),
+            tol=float(max(self.tol, 1e-5) if data.dtype == np.float32 else self.tol),
+            max_passes=int(self.max_passes),
+            threads=self.threads,
+            intercepts=self.fit_intercept,
+        )
+
+    def _solve_as_printed(self, data: Pool) -> Found:
+        if not isinstance(data, LocalPool):
+            raise SettingError("The paper's solver needs rows in memory; use solver='fast' with a pool.")
+        paper = self.solver if isinstance(self.solver, PaperSolver) else PaperSolver()
+        rank = self.rank
+        if rank == "auto":
+            rank = find(data, self._whitening, None, self._search(data)).solution.B.shape[1]
+        return Found(paper.solve(data.data, int(rank)), True)
+
+    def _keep(self, data: Pool, solution: Solution) -> None:
         self.rank_ = solution.B.shape[1]
         self.converged_, self.n_iter_ = solution.converged, solution.iterations
         self.n_passes_, self.objective_ = solution.passes, solution.objective
@@ -175,7 +202,7 @@ class AltGDmin(MultiTaskRegressor):
         self.noise_std_ = float(np.sqrt(noise))
         self._set_theta()
 
-    def _shrink(self, data: TaskData, noise: float | None) -> float:
+    def _shrink(self, data: Pool, noise: float | None) -> float:
         """Random effects in the whitened basis, then back: Θ = A B̃ W̃ = B_ (R W̃)."""
         moments = self._moments(data)
         effects = random_effects(moments, dim=data.dim, noise=noise)
@@ -186,24 +213,31 @@ class AltGDmin(MultiTaskRegressor):
         self.prior_mean_, self.prior_cov_ = R @ self._effects.mean, R @ self._effects.cov @ R.T
         return self._effects.noise
 
-    def _moments(self, data: TaskData) -> Moments:
+    def _moments(self, data: TaskData | Pool) -> Moments:
         within = self._whitening.A @ self._basis
-        return Moments.of(data, within, intercepts=self.fit_intercept, threads=self.threads)
+        return Moments.of(data, within, intercepts=self.fit_intercept)
 
     def _set_theta(self) -> None:
-        self.theta_ = self.B_ @ self.W_
-        self.intercept_: Float = np.zeros(self.theta_.shape[1])
+        self._theta = None
+        self.intercept_: Float = np.zeros(self.W_.shape[1])
         if self._centring is not None:
             self.intercept_ = self._centring.intercepts(self.theta_)
 
-    def _note(self, data: TaskData) -> None:
+    @property
+    def theta_(self) -> Float:  # type: ignore[override]
+        """B_ W_, made when first asked for: a million tasks need not have it."""
+        if self._theta is None:
+            self._theta = self.B_ @ self.W_
+        return self._theta
+
+    def _note(self, data: Pool) -> None:
         self.warnings_ += data_notes(
             data, self.rank_, shrunk=self._effects is not None, intercepts=self.fit_intercept
         )
         note = solve_note(self.converged_, self.starts_agree_, self.n_passes_)
         if note is not None:
             self.warnings_.append(note)
-            warnings.warn(note, ConvergenceWarning, stacklevel=5)  # the line that called fit
+            warnings.warn(note, ConvergenceWarning, stacklevel=7)  # the line that called fit
 
     @overload
     def predict(self, X: ArrayLike, tasks: Labels, *, return_std: Literal[False] = ...) -> Float: ...
@@ -234,7 +268,7 @@ class AltGDmin(MultiTaskRegressor):
         self._check_fitted()
         if self._effects is None:
             raise NotFittedError("Only a model fitted with shrink=True knows what to expect of a new task.")
-        Z = as_matrix(X, "X", dim=self.theta_.shape[0]) @ self.B_
+        Z = as_matrix(X, "X", dim=self.n_features_in_) @ self.B_
         mean = Z @ self.prior_mean_ + float(self.intercept_.mean())
         if not return_std:
             return mean
@@ -244,7 +278,7 @@ class AltGDmin(MultiTaskRegressor):
     def add_tasks(self, X: ArrayLike, y: ArrayLike, tasks: Labels) -> Self:
         """Add new tasks from a handful of rows: B stays, only their coefficients are fitted."""
         self._check_fitted()
-        features = as_matrix(X, "X", dtype=self.dtype, dim=self.theta_.shape[0])
+        features = as_matrix(X, "X", dtype=self.dtype, dim=self.n_features_in_)
         data = TaskData.from_rows(features, y, tasks, dtype=self.dtype)
         known = set(self.tasks_.tolist())
         again = [i for i, label in enumerate(data.labels.tolist()) if label in known]
@@ -272,7 +306,8 @@ class AltGDmin(MultiTaskRegressor):
         self._set_theta()
 
     def _predict(self, X: Float, codes: Int) -> Float:
-        return super()._predict(X, codes) + self.intercept_[codes]
+        rewards: Float = np.einsum("ij,ji->i", X @ self.B_, self.W_[:, codes]) + self.intercept_[codes]
+        return rewards
 
     def _std(self, X: Float, codes: Int) -> Float:
         covariance = self._materialise()
@@ -299,6 +334,6 @@ class AltGDmin(MultiTaskRegressor):
 
     def __getstate__(self) -> dict[str, Any]:
         """A stored model carries its covariance, never the data it was fitted on."""
-        if hasattr(self, "theta_"):
+        if hasattr(self, self.made_by_fit):
             self._materialise()
         return dict(super().__getstate__())

@@ -17,6 +17,7 @@ from banister.estimators._sklearn import (
     SklearnNotFittedError,
     validate_data,
 )
+from banister.solver import Pool
 
 Labels = ArrayLike | Sequence[Hashable]
 
@@ -44,6 +45,8 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     __metadata_request__predict: ClassVar = {"tasks": True}
     __metadata_request__score: ClassVar = {"tasks": True}
 
+    made_by_fit: ClassVar[str] = "theta_"  # the attribute that says that a fit went well
+
     theta_: Float
     tasks_: NDArray[Any]
     warnings_: list[str]
@@ -59,12 +62,16 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
 
     def fit_data(self, data: TaskData) -> Self:
         """Fit data that is a `TaskData` already."""
-        self.__dict__.pop("theta_", None)  # a fit that fails leaves no half-fitted model behind
+        self._begin(data)
+        self._fit(data)
+        return self
+
+    def _begin(self, data: TaskData | Pool) -> None:
+        """Forget an earlier fit: one that fails leaves no half-fitted model behind."""
+        self.__dict__.pop(self.made_by_fit, None)
         self.__dict__.pop("feature_names_in_", None)
         self.warnings_ = []
         self.tasks_, self.n_features_in_ = data.labels, data.dim
-        self._fit(data)
-        return self
 
     @abstractmethod
     def _fit(self, data: TaskData) -> None: ...
@@ -85,7 +92,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         return float(r2_score(truth, mean, sample_weight=sample_weight))
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "theta_")
+        return hasattr(self, self.made_by_fit)
 
     def _predict(self, X: Float, codes: Int) -> Float:
         rewards: Float = np.einsum("ij,ji->i", X, self.theta_[:, codes])
@@ -108,11 +115,11 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         return features, codes
 
     def _check_fitted(self) -> None:
-        if not hasattr(self, "theta_"):
+        if not hasattr(self, self.made_by_fit):
             raise UnfittedError(f"This {type(self).__name__} has not been fitted; call fit first.")
 
 
-def check_rank(rank: Whole, data: TaskData) -> int:
+def check_rank(rank: Whole, data: TaskData | Pool) -> int:
     """`rank` if it is possible for the data, else an error that says what is."""
     most = min(data.dim, data.n_tasks)
     if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or not 1 <= rank <= most:

@@ -21,9 +21,9 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 
 from banister.data import Float, Int, TaskData
+from banister.solver import Pool, as_pool, regular
 
 _ROUNDED = 1e-13
-_CHUNK = 2_000_000  # numbers held at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class LowRankCovariance:
     @classmethod
     def of(
         cls,
-        data: TaskData,
+        data: TaskData | Pool,
         A: Float,
         B: Float,
         W: Float,
@@ -60,7 +60,7 @@ class LowRankCovariance:
         `posterior` are the means and covariances of the coefficients under shrinkage; without it the
         coefficients are least squares.
         """
-        S, gram, cross = _information(data, A, B, W, 1.0 / noise)
+        S, gram, cross = as_pool(data).information(A, B, W, 1.0 / noise)
         means, own = posterior or (W, least_squares_covariance(gram, noise))
         lift = A - (A @ B) @ B.T  # only directions orthogonal to B move the model
         shared = lift @ _pinned_inverse(S, B) @ lift.T
@@ -130,44 +130,10 @@ def by_task(form: Callable[[Float, int], Float], X: Float, codes: Int) -> Float:
     return out
 
 
-def _information(
-    data: TaskData, A: Float, B: Float, W: Float, precision: Float
-) -> tuple[Float, Float, Float]:
-    """S (r, r, d, d) without the gauge, B'G_tB (T, r, r) and G_tB (T, d, r), in whitened coordinates."""
-    d, r = B.shape
-    T = data.n_tasks
-    pairs = np.zeros((r * r, d * d))
-    gram, cross = np.empty((T, r, r)), np.empty((T, d, r))
-    step = max(1, _CHUNK // (d * d))
-    for first in range(0, T, step):
-        last = min(first + step, T)
-        G = np.stack([_gram(data.rows_of(t)[0], A) for t in range(first, last)])
-        cross[first:last] = G @ B
-        gram[first:last] = B.T @ cross[first:last]
-        spanned = cross[first:last] @ np.linalg.inv(_regular(gram[first:last]))
-        G -= spanned @ np.swapaxes(cross[first:last], 1, 2)
-        weights = W[first:last, :, None] * W[first:last, None, :] * precision[first:last, None, None]
-        pairs += weights.reshape(last - first, r * r).T @ G.reshape(last - first, d * d)
-    return pairs.reshape(r, r, d, d), gram, cross
-
-
-def _gram(X: Float, A: Float) -> Float:
-    white = X.astype(float, copy=False) @ A
-    return white.T @ white
-
-
 def least_squares_covariance(gram: Float, noise: Float) -> Float:
     """s_t² (B'G_tB)⁻¹ of every task, (T, r, r)."""
-    own: Float = noise[:, None, None] * np.linalg.inv(_regular(gram))
+    own: Float = noise[:, None, None] * np.linalg.inv(regular(gram))
     return own
-
-
-def _regular(gram: Float) -> Float:
-    """Fewer rows than the rank give a singular Gram matrix; what it leaves open is large, not infinite."""
-    r = gram.shape[1]
-    trace = np.trace(gram, axis1=1, axis2=2)
-    ridge = np.where(trace > 0, 1e-10 * trace / r, 1e-10)
-    return gram + ridge[:, None, None] * np.eye(r)
 
 
 def _pinned_inverse(S: Float, B: Float) -> Float:

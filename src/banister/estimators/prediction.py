@@ -12,27 +12,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from banister.data import TaskData
-from banister.estimators._varpro import Solution, Whitening
-from banister.estimators.rank import whiten_basis
+from banister.data import Float, TaskData
 from banister.estimators.shrinkage import Moments, random_effects
+from banister.solver import Pool, Whitening, from_raw
 
 
-def most_predictive(
-    data: TaskData,
-    whitening: Whitening,
-    solutions: list[Solution],
-    *,
-    intercepts: bool = False,
-    threads: int | None = None,
-) -> Solution:
-    """The solution with the best criterion; the first of equals."""
-    scores = []
-    for solution in solutions:
-        within = whitening.A @ whiten_basis(whitening, solution.B, solution.W)[0]
-        moments = Moments.of(data, within, intercepts=intercepts, threads=threads)
-        scores.append(criterion(moments, data.dim))
-    return solutions[int(np.argmax(scores))]
+def predictive_score(
+    data: TaskData | Pool, whitening: Whitening, B: Float, *, intercepts: bool = False
+) -> float:
+    """The criterion of a model within the span of B (d, k), which is in the data's coordinates; one pass."""
+    within = whitening.A @ from_raw(whitening, B)
+    return criterion(Moments.of(data, within, intercepts=intercepts), data.dim)
 
 
 def criterion(moments: Moments, dim: int) -> float:

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banister.data import Float, TaskData
-from banister.estimators import _kernels
-from banister.estimators._passes import task_moments
+from banister.solver import Pool, as_pool, kernels
 
 _ENOUGH = 4096  # tasks from which the population is learned; more would not sharpen it
 
@@ -35,13 +34,12 @@ class Moments:
     floor: float  # a noise variance below this is rounding
 
     @classmethod
-    def of(cls, data: TaskData, B: Float, *, intercepts: bool = False, threads: int | None = None) -> Moments:
+    def of(cls, data: TaskData | Pool, B: Float, *, intercepts: bool = False) -> Moments:
         """One pass over the data; `intercepts` says that its rows were centred within tasks."""
-        energy = float(np.dot(data.y.astype(float), data.y.astype(float))) / data.n_rows
-        free = np.maximum(data.counts - float(intercepts), 0.0)
-        floor = max(1e-14 * energy, np.finfo(float).tiny)
-        gram, cross, W, rss = task_moments(data, B, threads=threads)
-        return cls(gram, cross, W, rss, free, floor)
+        pool = as_pool(data)
+        free = np.maximum(pool.counts - float(intercepts), 0.0)
+        floor = max(1e-14 * pool.energy() / pool.n_rows, np.finfo(float).tiny)
+        return cls(*pool.moments(B), free, floor)
 
     def __getitem__(self, tasks: slice | NDArray[np.bool_]) -> Moments:
         gram, cross = np.ascontiguousarray(self.gram[tasks]), np.ascontiguousarray(self.cross[tasks])
@@ -149,7 +147,7 @@ def _posterior(moments: Moments, mean: Float, cov: Float, noise: float) -> tuple
     root = np.ascontiguousarray(vectors * np.sqrt(np.maximum(values, 0.0)))
     W, P = np.empty_like(moments.W), np.empty_like(moments.gram)
     gap = moments.cross - moments.gram @ mean
-    _kernels.posteriors(moments.gram, gap, root, noise, mean, W, P)
+    kernels.posteriors(moments.gram, gap, root, noise, mean, W, P)
     return W, P
 
 

@@ -86,12 +86,13 @@ class TraceNorm(MultiTaskRegressor):
 
     def fit_data(self, data: TaskData, *, theta0: Float | None = None) -> Self:
         """Fit data that is a `TaskData` already, starting from `theta0` (d, T), such as an earlier fit's."""
-        self._theta0 = theta0
-        return super().fit_data(data)
+        self._begin(data)
+        self._fit(data, theta0)
+        return self
 
-    def _fit(self, data: TaskData) -> None:
+    def _fit(self, data: TaskData, theta0: Float | None = None) -> None:
         self._check_settings()
-        start = _start(data, self.__dict__.pop("_theta0", None))
+        start = _start(data, theta0)
         loss = QuadraticLoss(data)
         self.path_, self.noise_ = None, None
         self.warnings_ += empty_task_warnings(data)

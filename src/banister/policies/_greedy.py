@@ -10,12 +10,12 @@ import numpy as np
 from banister.contract import EXPLORE, GREEDY, Choices, Environment, Outcomes, Requests
 from banister.data import Float, Int, TaskData
 from banister.errors import SettingError
-from banister.estimators._varpro import Whitening
 from banister.estimators.base import check_rank
 from banister.estimators.rank import scan_ranks
 from banister.policies._checks import check_count
 from banister.policies._reset import NeedsReset
 from banister.safety.evidence import Rows
+from banister.solver import Whitening
 
 
 class GreedyLearner(NeedsReset, ABC):

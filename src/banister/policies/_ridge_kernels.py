@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from banister.estimators._kernels import compiled, dot
+from banister.solver.kernels import compiled, dot
 
 
 @compiled

@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from banister.data import Float, TaskData
-from banister.estimators._passes import Passes
-from banister.estimators._starts import solve
-from banister.estimators._varpro import Whitening
 from banister.estimators.paper import PaperSolver
 from banister.policies._card import Card
 from banister.policies._checks import check_count
 from banister.policies._greedy import GreedyLearner, rank_for
+from banister.solver import Passes, Whitening, solve
 
 
 class AltGDminGreedy(GreedyLearner):

@@ -9,12 +9,10 @@ import numpy as np
 
 from banister.data import Float, TaskData
 from banister.errors import SettingError
-from banister.estimators._passes import Passes
-from banister.estimators._starts import from_raw, solve
-from banister.estimators._varpro import Whitening, minimise
 from banister.estimators.paper import PaperSolver, spectral_init
 from banister.policies._checks import check_count
 from banister.policies._greedy import rank_for
+from banister.solver import Passes, Whitening, from_raw, minimise, solve
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,9 +9,6 @@ import numpy as np
 from banister.contract import EXPLORE, Choices, Environment, Outcomes, Requests
 from banister.data import Float, TaskData
 from banister.estimators import rank as ranks
-from banister.estimators._passes import Passes
-from banister.estimators._starts import solve
-from banister.estimators._varpro import Solution, Whitening
 from banister.estimators.base import check_rank
 from banister.estimators.confidence import LowRankCovariance
 from banister.policies._card import Card
@@ -20,6 +17,7 @@ from banister.policies._greedy import label_rows
 from banister.policies._reset import NeedsReset
 from banister.policies.schedules import GrowthSchedule, Schedule
 from banister.safety.evidence import Rows
+from banister.solver import Passes, Solution, Whitening, solve
 
 OPTIMISTIC = "optimistic"
 

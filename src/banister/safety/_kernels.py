@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from banister.estimators._kernels import compiled, dot
 from banister.safety.reasons import BASELINE_BEST, CERTIFIED, DISAGREES, OPEN, TOO_UNCERTAIN
+from banister.solver.kernels import compiled, dot
 
 UP = 2.0  # standard errors by which the left-over's variance is taken larger
 

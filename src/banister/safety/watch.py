@@ -25,10 +25,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from banister.data import Float, Int
-from banister.estimators._kernels import compiled, dot
 from banister.safety._kernels import quadratic
 from banister.safety.belief import Belief
 from banister.safety.gates import EVERY_TASK
+from banister.solver.kernels import compiled, dot
 
 TAIL = 1e-6  # false alarms a reward, at most: one in a million
 _STREAMS = 3

@@ -13,32 +13,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.linalg import eigh
 
-from banister.data import Float, TaskData
-from banister.estimators._passes import Passes
+from banister.data import Float
+from banister.solver.passes import Passes
+from banister.solver.whitening import Whitening
 
 _INNER = 50  # PCG steps at most within one outer step
 _NEWTON = 0.01  # after a step that lowers f by a smaller share, the exact Hessian takes over
+_NEGLIGIBLE = 0.01  # of the tolerance: an inner step that gains less is not worth its pass
 _STALLED = 1e12  # damping beyond which no step can make progress
-
-
-@dataclass(frozen=True)
-class Whitening:
-    """`A` with A'CA ≈ I for the pooled second moment C = X'X/N; `inverse` undoes it."""
-
-    A: Float
-    inverse: Float
-
-    @classmethod
-    def of(cls, data: TaskData, ridge: float = 1e-6) -> Whitening:
-        """Whiten by (a sample of) the rows; the small ridge serves directions that the data hardly have."""
-        stride = max(1, data.n_rows // max(100 * data.dim, 20_000))
-        X = data.X[::stride].astype(np.float64, copy=False)
-        values, vectors = eigh(X.T @ X / len(X))
-        level = max(float(np.mean(values)), np.finfo(float).tiny)
-        scale = np.sqrt(np.maximum(values, 0.0) + ridge * level)
-        return cls(vectors / scale, (vectors * scale).T)
 
 
 @dataclass
@@ -78,14 +61,14 @@ def minimise(
     Stops when an accepted step's actual and predicted decrease are both below `tol` of the objective, when
     the objective is zero to rounding, or once it falls below `good_enough`.
     """
-    start, state = passes.count, _Point(passes, whitening, B)
+    start, state = passes.count, _Place(passes, whitening, B)
     zero = rounding_level(passes)
     mu, growth, first_norm = 1e-2, 2.0, max(float(np.linalg.norm(state.g)), np.finfo(float).tiny)
     history, converged = [state.f], state.f <= zero
     while not converged and passes.count - start < max_passes and state.f > good_enough and mu < _STALLED:
         inner_tol = max(1e-8, min(0.1, np.sqrt(np.linalg.norm(state.g) / first_norm)))
-        D, predicted = _step(state, mu, inner_tol)
-        trial = _Point(passes, whitening, _retract(state.B, D))
+        D, predicted = _step(state, mu, inner_tol, _NEGLIGIBLE * tol * state.f)
+        trial = _Place(passes, whitening, _retract(state.B, D))
         actual = (state.f - trial.f) / 2
         small = predicted <= tol * state.f / 2
         if actual > 1e-4 * predicted:
@@ -100,28 +83,19 @@ def minimise(
             # No decrease where the model promises next to none: the rest is rounding.
             converged = small and abs(actual) <= tol * state.f
             mu, growth = mu * growth, growth * 2
-            state.restore()
     return _finish(state, converged, passes.count - start, history)
 
 
-class _Point:
-    """A value of `B` with its objective, projected gradient and coefficients."""
+class _Place:
+    """A value of `B` with its objective, projected gradient and the size of its coefficients."""
 
     def __init__(self, passes: Passes, whitening: Whitening, B: Float) -> None:
         self.passes, self.whitening, self.B, self.exact = passes, whitening, B, False
-        self.evaluate()
-
-    def evaluate(self) -> None:
-        self.f, raw = self.passes.gradient(self.whitening.A @ self.B)
-        self.g = self.project(self.whitening.A.T @ raw)
-        self.W = self.passes.W.copy()
-        counts = self.passes.data.counts * self.passes.weights
-        S = (self.W * counts[:, None]).T @ self.W
+        self.raw = whitening.A @ B
+        self.f, slope = passes.gradient(self.raw)
+        self.g = self.project(whitening.A.T @ slope)
+        S = passes.spread
         self.S = S + 1e-12 * max(np.trace(S), np.finfo(float).tiny) * np.eye(len(S))
-
-    def restore(self) -> None:
-        """Bring the passes' workspaces back to this point after a rejected trial."""
-        self.passes.gradient(self.whitening.A @ self.B)
 
     def project(self, D: Float) -> Float:
         """Remove the part of D within the span of B, which does not change the model."""
@@ -130,11 +104,11 @@ class _Point:
 
     def hessian(self, D: Float) -> Float:
         """The Hessian of f/2 here, applied to D."""
-        raw = self.passes.hessian(self.whitening.A @ D, exact=self.exact)
-        return self.project(self.whitening.A.T @ raw)
+        product = self.passes.hessian(self.whitening.A @ D, exact=self.exact, at=self.raw)
+        return self.project(self.whitening.A.T @ product)
 
 
-def _step(point: _Point, mu: float, tol: float) -> tuple[Float, float]:
+def _step(point: _Place, mu: float, tol: float, negligible: float) -> tuple[Float, float]:
     """The damped Gauss-Newton step and the decrease of f/2 that the undamped model predicts for it."""
     inverse = np.linalg.inv(point.S) / (1 + mu)
 
@@ -145,18 +119,25 @@ def _step(point: _Point, mu: float, tol: float) -> tuple[Float, float]:
     def precondition(R: Float) -> Float:
         return point.project(R @ inverse)
 
-    D, residual = _pcg(damped, -point.g, precondition, tol)
+    D, residual = _pcg(damped, -point.g, precondition, tol, negligible)
     if point.exact and not D.any():  # no convexity here: Gauss-Newton's model always has it
         point.exact = False
-        D, residual = _pcg(damped, -point.g, precondition, tol)
+        D, residual = _pcg(damped, -point.g, precondition, tol, negligible)
     hessian_D = -point.g - residual - mu * D @ point.S
     return D, float(-np.vdot(point.g, D) - 0.5 * np.vdot(D, hessian_D))
 
 
 def _pcg(
-    apply: Callable[[Float], Float], b: Float, precondition: Callable[[Float], Float], tol: float
+    apply: Callable[[Float], Float],
+    b: Float,
+    precondition: Callable[[Float], Float],
+    tol: float,
+    negligible: float,
 ) -> tuple[Float, Float]:
-    """Preconditioned conjugate gradients for matrices; the solution and its residual."""
+    """Preconditioned conjugate gradients for matrices; the solution and its residual.
+
+    Ends at the tolerance, or once a step lowers the quadratic by less than `negligible`.
+    """
     x, residual = np.zeros_like(b), b.copy()
     z = precondition(residual)
     direction, rz = z, float(np.vdot(residual, z))
@@ -171,6 +152,8 @@ def _pcg(
         step = rz / curvature
         x += step * direction
         residual -= step * product
+        if step * rz <= 2 * negligible:
+            break
         z = precondition(residual)
         rz, old = float(np.vdot(residual, z)), rz
         direction = z + (rz / old) * direction
@@ -187,12 +170,11 @@ def _retract(B: Float, D: Float) -> Float:
 
 def rounding_level(passes: Passes) -> float:
     """An objective this small is zero in the data's precision."""
-    data = passes.data
-    energy = float(np.dot(np.repeat(passes.weights, data.counts), data.y.astype(float) ** 2))
-    return float((100 * np.finfo(data.X.dtype).eps) ** 2 * energy)
+    return float((100 * np.finfo(passes.pool.dtype).eps) ** 2 * passes.energy)
 
 
-def _finish(point: _Point, converged: bool, passes: int, history: list[float]) -> Solution:
+def _finish(place: _Place, converged: bool, passes: int, history: list[float]) -> Solution:
     """Back to the data's coordinates: Θ = A B W = Q (R W) with QR = A B."""
-    Q, R = np.linalg.qr(point.whitening.A @ point.B)
-    return Solution(Q, R @ point.W.T, point.f, converged, passes, len(history) - 1, history)
+    Q, R = np.linalg.qr(place.raw)
+    W = place.passes.coefficients(place.raw)
+    return Solution(Q, R @ W.T, place.f, converged, passes, len(history) - 1, history)

@@ -1,7 +1,7 @@
 """The compiled inner loops: one pass over the data each, no temporaries of its size.
 
-A kernel works on a range of tasks and adds into its own slice of the output, so that ranges can run in
-threads (see `_passes`). Every kernel has a plain numpy twin in the tests.
+A kernel works on one block of tasks and adds into that block's own output, so that blocks can run in threads
+or on other machines (see `block`). Every kernel has a plain numpy twin in the tests.
 
 Layout: `X` (N, d) rows sorted by task, `offsets` (T + 1,); small matrices are transposed, `Bt` (r, d), so
 that inner loops run along the features; `Z` is flat, and task `t` with rows lo..hi keeps `(X_t B)'` (r, n_t)
@@ -17,7 +17,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from banister.estimators._prefetch import prefetch
+from banister.solver.prefetch import prefetch
 
 # Sums may be reordered (that is what vectorises them), but NaN and infinity keep their meaning.
 compiled: Any = numba.njit(
@@ -178,25 +178,26 @@ def _residual(y, z, w, e):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _longest(offsets, first, last):  # type: ignore[no-untyped-def]
+def _longest(offsets):  # type: ignore[no-untyped-def]
     most = 0
-    for t in range(first, last):
+    for t in range(offsets.shape[0] - 1):
         most = max(most, offsets[t + 1] - offsets[t])
     return most
 
 
 @compiled
-def value_and_gradient(X, y, offsets, weight, ridge, Bt, first, last, W, Z, Minv, V, grad):  # type: ignore[no-untyped-def]
-    """One pass for tasks first..last at `B`: least squares per task, value, and gradient in `B`.
+def value_and_gradient(X, y, offsets, weight, ridge, Bt, W, Z, Minv, V, grad, spread):  # type: ignore[no-untyped-def]
+    """One pass at `B`: least squares per task, value, and gradient in `B`.
 
     Writes `W` (T, r), `Z`, `Minv` (T, r, r) = (Z_t'Z_t + ridge I)^-1 and `V` (T, d) = X_t'e_t, adds
-    −Σ ω_t X_t'e_t w_t' into `grad` (r, d), and returns Σ ω_t (‖e_t‖² + ridge ‖w_t‖²), e_t = y_t − Z_t w_t.
+    −Σ ω_t X_t'e_t w_t' into `grad` (r, d) and Σ ω_t n_t w_t w_t' into `spread` (r, r), and returns
+    Σ ω_t (‖e_t‖² + ridge ‖w_t‖²), e_t = y_t − Z_t w_t.
     """
     r, d = Bt.shape
-    residual = np.empty(_longest(offsets, first, last), X.dtype)
+    residual = np.empty(_longest(offsets), X.dtype)
     M, L, h = np.empty((r, r)), np.zeros((r, r)), np.empty(r)
     value = 0.0
-    for t in range(first, last):
+    for t in range(offsets.shape[0] - 1):
         lo, hi = offsets[t], offsets[t + 1]
         z = Z[r * lo : r * hi].reshape((r, hi - lo))
         times_matrix(X, lo, hi, Bt, z)
@@ -206,25 +207,27 @@ def value_and_gradient(X, y, offsets, weight, ridge, Bt, first, last, W, Z, Minv
         value += weight[t] * (dot(e, e) + ridge * dot(w, w))
         transpose_times(X, lo, hi, e, v)
         for a in range(r):
-            scale = -weight[t] * w[a]
+            scale, rows = -weight[t] * w[a], (hi - lo) * weight[t] * w[a]
             for j in range(d):
                 grad[a, j] += scale * v[j]
+            for b in range(r):
+                spread[a, b] += rows * w[b]
     return value
 
 
 @compiled
-def hessian_product(X, offsets, weight, Dt, exact, first, last, W, Z, Minv, V, out):  # type: ignore[no-untyped-def]
-    """Add the Hessian of f/2 applied to D, tasks first..last, into `out` (r, d).
+def hessian_product(X, offsets, weight, Dt, exact, W, Z, Minv, V, out):  # type: ignore[no-untyped-def]
+    """Add the Hessian of f/2 applied to D into `out` (r, d).
 
     Gauss-Newton's is Σ ω_t X_t' (I − Z_t Minv_t Z_t') X_t D w_t w_t'. The `exact` one follows how w moves
     with B, dw = Minv_t (D'v_t − Z_t'X_t D w_t) and v_t = X_t'e_t:
     Σ ω_t (X_t'(X_t D w_t + Z_t dw) w_t' − v_t dw').
     """
     r, d = Dt.shape
-    buffer = np.empty(_longest(offsets, first, last), X.dtype)
+    buffer = np.empty(_longest(offsets), X.dtype)
     v, q = np.empty(d, X.dtype), np.empty(d, X.dtype)
     c, dw = np.empty(r), np.empty(r)
-    for t in range(first, last):
+    for t in range(offsets.shape[0] - 1):
         lo, hi = offsets[t], offsets[t + 1]
         z, w, u = Z[r * lo : r * hi].reshape((r, hi - lo)), W[t], buffer[: hi - lo]
         q[:] = 0.0
@@ -247,23 +250,28 @@ def hessian_product(X, offsets, weight, Dt, exact, first, last, W, Z, Minv, V, o
 
 
 @compiled
-def correlations(X, y, offsets, first, last, H):  # type: ignore[no-untyped-def]
-    """H[t] = X_t' y_t for tasks first..last, shape (T, d)."""
-    for t in range(first, last):
-        transpose_times(X, offsets[t], offsets[t + 1], y[offsets[t] : offsets[t + 1]], H[t])
+def correlations(X, y, offsets, p, H):  # type: ignore[no-untyped-def]
+    """H[t] = X_t'(y_t − X_t p) for every task, shape (T, d)."""
+    e = np.empty(_longest(offsets), X.dtype)
+    for t in range(offsets.shape[0] - 1):
+        lo, hi = offsets[t], offsets[t + 1]
+        times_vector(X, lo, hi, p, e)
+        for i in range(lo, hi):
+            e[i - lo] = y[i] - e[i - lo]
+        transpose_times(X, lo, hi, e, H[t])
 
 
 @compiled
-def moments(X, y, offsets, Bt, first, last, gram, cross, W, rss):  # type: ignore[no-untyped-def]
-    """Small statistics of tasks first..last within the span of B, Z_t = X_t B.
+def moments(X, y, offsets, Bt, gram, cross, W, rss):  # type: ignore[no-untyped-def]
+    """Small statistics of every task within the span of B, Z_t = X_t B.
 
     Writes `gram` (T, r, r) = Z_t'Z_t, `cross` (T, r) = Z_t'y_t, the least-squares `W` (T, r) and `rss` (T,).
     """
     r = Bt.shape[0]
-    longest = _longest(offsets, first, last)
+    longest = _longest(offsets)
     Z, residual = np.empty(r * longest, X.dtype), np.empty(longest, X.dtype)
     Minv, L = np.empty((r, r)), np.zeros((r, r))
-    for t in range(first, last):
+    for t in range(offsets.shape[0] - 1):
         lo, hi = offsets[t], offsets[t + 1]
         z, e = Z[: r * (hi - lo)].reshape((r, hi - lo)), residual[: hi - lo]
         times_matrix(X, lo, hi, Bt, z)

@@ -1,0 +1,42 @@
+"""The solver: minimise over data seen only as sums.
+
+`Passes` binds a rank to rows in memory or to a pool; `solve` finds the best fit from several starts,
+`minimise` descends from one. Pools: `LocalPool` (threads), `DiskPool` (a packed folder, larger than memory),
+`RayPool` (other processes and machines).
+"""
+
+from banister.solver.cluster import RayPool
+from banister.solver.descent import Solution, minimise
+from banister.solver.information import regular
+from banister.solver.local import DiskPool, LocalPool, as_pool
+from banister.solver.passes import Passes
+from banister.solver.point import Point
+from banister.solver.pool import Pool, Sums, Trip
+from banister.solver.spectra import Spectra, from_raw, top_singular_value, top_vectors
+from banister.solver.starts import AGREE, explains, nothing_left, ranked, solve
+from banister.solver.whitening import Whitening
+
+__all__ = [
+    "AGREE",
+    "DiskPool",
+    "LocalPool",
+    "Passes",
+    "Point",
+    "Pool",
+    "RayPool",
+    "Solution",
+    "Spectra",
+    "Sums",
+    "Trip",
+    "Whitening",
+    "as_pool",
+    "explains",
+    "from_raw",
+    "minimise",
+    "nothing_left",
+    "ranked",
+    "regular",
+    "solve",
+    "top_singular_value",
+    "top_vectors",
+]
