@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from banister.safety.certificate import Certificate
-from banister.safety.scales import Scales
 
 from banister import SafeBandit
-from banister.online.model import Model, served
+from banister.online.model import Model
+from banister.safety.belief import Belief
+from banister.safety.frame import Frame
 from online_peers import peers
 
 Rows = list[dict[str, Any]]
@@ -53,16 +53,34 @@ class World:
         return {"task": [self.labels[t] for t in task], "reward": y, "x": X}
 
 
+def belief_of(world: World) -> Belief:
+    """Knows the truth, with a little doubt in every direction, an intercept and a left-over."""
+    T, d = world.theta.shape
+    p = d + 1
+    some = np.random.default_rng(0).standard_normal((p, p)) / np.sqrt(p)
+    V = 1e-6 * (np.eye(p) + some @ some.T)
+    return Belief(
+        frame=Frame(np.ones(d), True),
+        mean=np.hstack([world.theta, np.zeros((T, 1))]),
+        V=np.broadcast_to(V, (T, p, p)).copy(),
+        away=np.broadcast_to(np.eye(p) + 0.1 * some, (T, p, p)).copy(),
+        left=np.full(p, 1e-8),
+        noise=np.full(T, 0.3),
+        z=np.full(T, 5.0),
+        labelled=np.ones(T, dtype=bool),
+        label_error=0.003,
+        known=np.ones(T, dtype=bool),
+        usual=np.sort(np.random.default_rng(1).standard_normal(1024)),
+        rank=2,
+    )
+
+
 def opened(world: World, **settings: Any) -> SafeBandit:
     """A bandit whose gates are all open, without the cost of a fit: estimates are the truth."""
     bandit = SafeBandit(alpha=0.1, refits="manual", seed=0, **settings)
-    T, d = world.theta.shape
     for label in world.labels:
         bandit.decide(label, world.sets[0], baseline=0)
-    V = np.broadcast_to(1e-6 * np.eye(d), (T, d, d)).copy()
-    scales, gates = Scales(np.full(T, 0.3)), np.zeros(T, dtype=np.int64)
-    certificate = Certificate(world.theta.copy(), V, np.full(T, 5.0), gates, scales, 5.0, 2)
-    bandit._engine.use(Model(1, served(certificate), {}, bandit._engine.store.marks))
+    bandit._engine.use(Model(1, belief_of(world), bandit._engine.store.marks))
     return bandit
 
 

@@ -21,8 +21,10 @@ HERE = Path(__file__).parent
 
 
 def child(mode: str, n: int) -> None:
-    """Pairs a second in one run, with whatever version is on the path."""
-    sys.path.insert(0, str(HERE))
+    """Pairs a second in one run, with whatever version is on the path and its own `benchmarks/online.py`."""
+    import banister
+
+    sys.path.insert(0, str(Path(banister.__file__).parents[2] / "benchmarks"))
     from online import World, opened, pairs
 
     world = World(1000, 100, 50)

@@ -75,7 +75,7 @@ def fingerprint(bandit: SafeBandit) -> str:
     db = bandit._engine.store.ledger._db
     tables = ("tasks", "decisions", "rewards", "refusals", "logs", "drifts", "models")
     counts = [db.execute(f"SELECT COUNT(*) FROM {t}").fetchone()[0] for t in tables]
-    gates = [g.tolist() for g in bandit._engine.gates()]
+    gates = [np.asarray(part).tolist() for part in bandit._engine.learner.state()]
     return json.dumps([counts, gates, bandit.version, bandit.status().to_dict(), bandit._engine.store.labels])
 
 
@@ -233,18 +233,22 @@ def without(name):
 FILES = [
     (lambda meta, arrays: pack({**meta, "schema": 99}, arrays), "schema version 99"),
     (lambda meta, arrays: pack({**meta, "kind": "cake"}, arrays), "other than"),
-    (lambda meta, arrays: pack(meta, {**arrays, "theta": arrays["theta"] * np.nan}), "NaN"),
+    (lambda meta, arrays: pack(meta, {**arrays, "mean": arrays["mean"] * np.nan}), "NaN"),
     (lambda meta, arrays: pack(meta, {**arrays, "upper": arrays["upper"] * np.inf}), "NaN or infinity"),
-    (lambda meta, arrays: pack(meta, {**arrays, "shut": arrays["shut"] * 1.0}), "'shut' holds float64"),
+    (lambda meta, arrays: pack(meta, {**arrays, "known": arrays["known"] * 1.0}), "'known' holds float64"),
     (lambda meta, arrays: pack(meta, {**arrays, "z": arrays["z"].astype("float32")}), "holds float32"),
     (lambda meta, arrays: pack(meta, {**arrays, "z": np.array([None])}), "not a whole model file"),
     (lambda meta, arrays: pack(meta, arrays).replace(b"'shape': (", b"'shape': (9"), "not a whole"),
-    (without("theta"), "'theta'"), (without("z"), "'z'"), (without("upper"), "'upper'"),
+    (without("mean"), "'mean'"), (without("z"), "'z'"), (without("upper"), "'upper'"),
     (lambda meta, arrays: pack(meta, {**arrays, "z": arrays["z"][:-1]}), "shape"),
-    (lambda meta, arrays: pack(meta, {**arrays, "theta": arrays["theta"][:, :-1]}), "shape"),
+    (lambda meta, arrays: pack(meta, {**arrays, "mean": arrays["mean"][:, :-1]}), "shape"),
     (lambda meta, arrays: pack({k: v for k, v in meta.items() if k != "marks"}, arrays), "marks"),
-    (lambda meta, arrays: pack({**meta, "scales": {"weather": 1.0}}, arrays), "weather"),
-    (lambda meta, arrays: pack({**meta, "reasons": ["whim"]}, arrays), "whim"),
+    (lambda meta, arrays: pack({**meta, "belief": {"weather": 1.0}}, arrays), "intercept"),
+    (lambda meta, arrays: pack({**meta, "belief": {**meta["belief"], "claims": "WHIM"}}, arrays), "WHIM"),
+    (without("away"), "'away'"), (without("left"), "'left'"), (without("usual"), "'usual'"),
+    (without("start_L"), "start_L"),
+    (lambda meta, arrays: pack(meta, {**arrays, "away": arrays["away"][:, :-1]}), "shape"),
+    (lambda meta, arrays: pack(meta, {**arrays, "known": arrays["known"] * 0}), "'upper' has shape"),
     (lambda meta, arrays: pack(meta, arrays)[:-40], "not a whole model file"),
     (lambda meta, arrays: b"", "not a whole model file"),
     (lambda meta, arrays: b"PK garbage", "not a whole model file"),

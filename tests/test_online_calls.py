@@ -10,6 +10,7 @@ import pytest
 
 from banister import SafeBandit
 from banister.errors import InputError, UnknownDecisionError
+from banister.online.sqlite.ledger import SqliteLedger
 from online_world import World, same, trained
 
 
@@ -127,11 +128,11 @@ def drifting(world, bandit, n):
         bandit.reward(d.id, -5.0 * float(d.features @ world.theta[0]) - 7.0)
 
 
-@pytest.mark.parametrize("beginning", ["INSERT INTO drifts", "COMMIT"])
+@pytest.mark.parametrize("beginning", ["INSERT INTO drifts", "COMMIT", "INSERT INTO rewards"])
 def test_an_alarm_stands_or_falls_with_its_reward(tmp_path, beginning):
     path = tmp_path / "s.banister"
     world, bandit = trained(400, path=path)
-    if beginning == "INSERT INTO drifts":
+    if beginning != "INSERT INTO rewards":  # a reward without an alarm is one statement
         broken = break_once(bandit, beginning)
         with pytest.raises(OSError, match="full"):
             drifting(world, bandit, 40)
@@ -147,7 +148,7 @@ def test_an_alarm_stands_or_falls_with_its_reward(tmp_path, beginning):
     assert bandit.status()["shop-0"].gate == "open"
     assert bandit.audit().passed
     drifting(world, bandit, 40)
-    assert bandit.status().drifts >= 1
+    assert bandit.status().drifts == len(bandit._engine.store.ledger.alarms()) >= 1
     assert bandit.status()["shop-0"].gate == "drift"
     assert bandit.audit().passed
     receipt = bandit.receipt()
@@ -155,6 +156,26 @@ def test_an_alarm_stands_or_falls_with_its_reward(tmp_path, beginning):
     with SafeBandit.load(path) as again:
         assert again.receipt() == receipt
         assert again.audit(receipt).passed
+
+
+def test_a_transaction_sees_its_own_records():
+    ledger = SqliteLedger(None)
+    with ledger.transaction():
+        assert ledger.add_task("a") == 0
+        assert ledger.tasks() == ["a"]
+        assert ledger.add_task("b") == 1
+        assert ledger.tasks() == ["a", "b"]
+    assert (ledger.tasks(), ledger.head.links) == (["a", "b"], 2)
+
+    def fail() -> None:
+        with ledger.transaction():
+            ledger.add_task("c")
+            assert ledger.tasks() == ["a", "b", "c"]
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert (ledger.tasks(), ledger.head.links) == (["a", "b"], 2)
 
 
 def test_a_swap_that_cannot_be_written_leaves_the_old_model(tmp_path):

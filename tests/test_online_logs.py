@@ -126,7 +126,10 @@ def test_dry_run_says_what_would_happen(frame):
 def test_a_dry_run_on_too_little_says_what_is_missing():
     report = SafeBandit(alpha=0.1, seed=0).dry_run(log(World(), 60, labels=False))
     assert report.certified == 0
-    assert all(t.reason.startswith("fallback:") for t in report.tasks if t.requests)
+    reasons = {t.reason for t in report.tasks if t.requests}
+    assert "kept:too-uncertain" in reasons
+    assert reasons <= {"kept:too-uncertain", "kept:baseline-best", "fallback:new-task"}
+    assert any(t.rows_needed for t in report.tasks)
 
 
 @pytest.mark.statistical

@@ -1,22 +1,25 @@
-"""The small parts of `banister.online`: digests, growing rows, the span of the features, rows needed."""
+"""The small parts of `banister.online`: digests, growing rows, counts, rows needed, model files."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from banister.online.drift import EVERY_TASK
-from banister.online.memory import Blocks, Memory, _after
-from banister.online.span import Span
-from banister.safety.certificate import Certificate
-from banister.safety.scales import Scales
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from banister.errors import ModelFileError
+from banister.learner.memory import Blocks
 from banister.online._digest import digests
 from banister.online.files import write_atomically
+from banister.online.model import Marks, Model
 from banister.online.model_file import pack, require, unpack
 from banister.online.needed import rows_needed
+from banister.online.tallies import Tallies
+from banister.safety.belief import Belief
+from banister.safety.constraint import Constraint
+from banister.safety.frame import Frame
+from banister.safety.gates import EVERY_TASK
+from banister.safety.labels import Claims
 from online_world import trained
 
 
@@ -61,62 +64,81 @@ def test_pieces_do_not_see_later_rows():
     assert [p.tolist() for p in before] == [[[1.0, 2.0]]]
 
 
-def test_rows_from_before_a_drift_are_left_out():
-    task, number = np.array([0, 0, 1, 1, 2]), np.array([1, 5, 2, 6, 7])
-    kept = _after([task, number], {0: 5})
-    assert kept[1].tolist() == [5, 2, 6, 7]
-    assert _after([task, number], {EVERY_TASK: 6, 2: 8})[1].tolist() == [6]
-    assert _after([task, number], {})[1].tolist() == number.tolist()
-
-
 def test_a_drift_forgets_what_was_gained():
-    memory = Memory(2)
-    memory.tally(0, True, 0.5, np.ones(2))
-    memory.tally(1, True, 0.2, np.ones(2))
-    memory.start_anew(0, 3)
-    assert memory.moved.view[:2].tolist() == [0, 1]
-    assert memory.shift.view[0].tolist() == [0.0, 0.0]
-    memory.start_anew(EVERY_TASK, 4)
-    assert memory.moved.view[:2].tolist() == [0, 0]
-    assert memory.since == {0: 3, EVERY_TASK: 4}
+    tallies = Tallies(2)
+    tallies.count(0, 0.5, np.ones(2))
+    tallies.count(1, 0.2, np.ones(2))
+    tallies.count(1, np.nan, None)
+    tallies.start_anew(0)
+    assert tallies.moved.view[:2].tolist() == [0, 1]
+    assert tallies.shift.view[:2].tolist() == [[0.0, 0.0], [1.0, 1.0]]
+    tallies.start_anew(EVERY_TASK)
+    assert tallies.moved.view[:2].tolist() == [0, 0]
+    assert tallies.decisions.view[:2].tolist() == [1, 2]
+    assert tallies.left.view[:2].tolist() == [1, 1]
+    assert tallies.margin.view[:2].tolist() == [0.5, 0.2]
 
 
-def test_the_span_by_hand():
-    X = np.array([[1.0, 1.0, 0.0], [2.0, 2.0, 0.0], [0.0, 0.0, 3.0]])
-    span = Span.of([X], 3)
-    np.testing.assert_allclose(span.reduce(X) @ span.reduce(X).T, X @ X.T, atol=1e-12)
-    assert span.Q.shape == (3, 2)
-    assert Span.of([X, np.eye(3)], 3).Q is None
-
-
-def test_what_leaves_the_span_is_never_certain():
-    span = Span.of([np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])], 3)
-    small = Certificate(
-        np.ones((1, 2)) @ np.eye(2),
-        np.eye(2)[None] * 0.01,
-        np.ones(1),
-        np.zeros(1, dtype=int),
-        Scales(np.ones(1)),
-        1.0,
+def belief_of(mean, V, *, z=2.0, scale=1.0, reward=1.0) -> Belief:
+    """A belief made by hand: one task after the other, no intercept, nothing left over."""
+    T, p = np.shape(mean)
+    return Belief(
+        frame=Frame(np.full(p, scale), False, reward),
+        mean=np.asarray(mean, dtype=float),
+        V=np.asarray(V, dtype=float),
+        away=np.zeros((T, p, p)),
+        left=np.zeros(p),
+        noise=np.ones(T),
+        z=np.full(T, z),
+        labelled=np.ones(T, dtype=bool),
+        label_error=0.01,
+        known=np.ones(T, dtype=bool),
+        usual=np.linspace(-2.0, 2.0, 200),
+        rank=1,
+        claims=Claims.NONE,
     )
-    whole = span.restore(small)
-    inside, outside = np.array([0.6, 0.8, 0.0]), np.array([0.0, 0.0, 1.0])
-    assert inside @ whole.V[0] @ inside == pytest.approx(0.01)
-    assert outside @ whole.V[0] @ outside == pytest.approx(1e4)
-    assert abs(whole.theta[0] @ outside) < 1e-12
 
 
 def test_rows_needed_by_hand():
-    """Estimate 2 above a floor of 0.9: z·se just below 2.2 must shrink to 1.1, so four times the rows."""
-    _, bandit = trained(400)
-    model, constraint = bandit._engine.model, bandit.settings.constraint
-    c = model.certificate
-    x = c.theta[0] * 2.0 / float(c.theta[0] @ c.theta[0])  # its estimate is 2
-    c.V[0] = np.eye(8) * (2.199 / c.z[0]) ** 2 / float(x @ x)
-    sets, baseline = [x[None]], np.zeros((1, 8))
-    assert rows_needed(model, constraint, 0, 10, sets, baseline, np.array([1.0])) == 30
-    assert rows_needed(model, constraint, 99, 10, sets, baseline, np.array([1.0])) is None
-    assert rows_needed(model, constraint, 0, 10, sets, baseline, np.array([9.0])) is None
+    """Estimate 2 above a floor of 0.9: z·se just below 2.2 must shrink to 1.1, so four times the rows.
+
+    The belief is held in units of 2 for features and 4 for rewards: 4 · (x/2) = 2 x is expected.
+    """
+    V = np.eye(2)[None] * (2.199 / 2.0 / 4.0 / 0.5) ** 2
+    belief = belief_of([[1.0, 0.0]], V, scale=2.0, reward=4.0)
+    constraint, sets, baseline = Constraint(0.1), [np.array([[1.0, 0.0]])], np.zeros((1, 2))
+    assert rows_needed(belief, constraint, 0, 10, sets, baseline, np.array([1.0])) == 30
+    assert rows_needed(belief, constraint, 99, 10, sets, baseline, np.array([1.0])) is None
+    assert rows_needed(belief, constraint, 0, 0, sets, baseline, np.array([1.0])) is None
+    assert rows_needed(belief, constraint, 0, 10, sets, baseline, np.array([9.0])) is None
+    assert rows_needed(belief, constraint, 0, 200, sets, baseline, np.array([-9.0])) == 0
+
+
+def test_a_model_comes_back_from_its_bytes_bit_for_bit():
+    _, bandit = trained(300)
+    bandit.decide("silent", np.ones((2, 8)), baseline=0)
+    bandit.refit()  # with a task that is not known
+    model = bandit._engine.model
+    data = model.to_bytes(bandit.settings, bandit._engine.store.labels)
+    again, meta = Model.from_bytes(data, "x")
+    assert (again.version, again.marks) == (2, Marks(301, 300, 0))
+    assert meta["tasks"] == bandit._engine.store.labels
+    a, b = model.belief, again.belief
+    assert not a.known.all()
+    np.testing.assert_array_equal(a.known, b.known)
+    for name in ("mean", "left", "noise", "z", "labelled", "usual"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+    for name in ("V", "away"):
+        np.testing.assert_array_equal(getattr(a, name)[a.known], getattr(b, name)[a.known])
+    np.testing.assert_array_equal(a.frame.scale, b.frame.scale)
+    assert (a.frame.intercept, a.frame.reward, a.label_error) == (
+        b.frame.intercept, b.frame.reward, b.label_error,
+    )  # fmt: skip
+    assert (a.rank, a.claims) == (b.rank, b.claims)
+    assert (a.start.noise, a.start.rows) == (b.start.noise, b.start.rows)
+    for name in ("mu", "L", "D"):
+        np.testing.assert_array_equal(getattr(a.start.shared, name), getattr(b.start.shared, name))
+    assert again.to_bytes(bandit.settings, bandit._engine.store.labels) == data
 
 
 def test_a_model_file_round_trip(tmp_path):

@@ -80,7 +80,7 @@ def test_every_way_to_name_the_baseline(bandit):
     task, context = requests(1)[0]
     rule = lambda c: "bundle" if c["device"] else 0  # noqa: E731
     made = [bandit.decide(task, context=context, baseline=b) for b in ("bundle", 1, rule)]
-    assert len({(d.arm, d.certified, d.lower_bound) for d in made}) == 1
+    assert len({(d.arm, d.certified, str(d.lower_bound)) for d in made}) == 1
 
 
 def test_only_some_arms_on_offer(bandit):

@@ -79,7 +79,8 @@ def test_what_happens_is_logged(caplog):
     said = [(r.levelname, r.getMessage()) for r in caplog.records]
     for level, pattern in [
         ("INFO", r"model 1 serves after .* s: 400 rewards"),
-        ("INFO", "model 1 opened 12 gates and shut 0"),
+        ("INFO", "model 1 serves after .* 12 tasks known, rank 2"),
+        ("INFO", "claimed baseline rewards: borne out"),
         ("INFO", "refused a reward of decision 401: duplicate"),
         ("INFO", "retracted the reward of decision 401: wrong"),
         ("WARNING", "drift of 'shop-0' after decision"),

@@ -12,6 +12,7 @@ import pytest
 
 from banister import SafeBandit
 from banister.errors import BanisterError, ModelFileError
+from banister.online.model import FORMAT
 from banister.online.settings import Settings
 from online_world import World, trained
 
@@ -34,12 +35,17 @@ def test_a_store_of_the_first_release_lives_on(old):
             assert status[name] == expected[name]
         rows = [(t["task"], t["rows"], t["decisions"]) for t in status["tasks"]]
         assert rows == [(t["task"], t["rows"], t["decisions"]) for t in expected["tasks"]]
+        assert bandit.version == 3  # fitted when it was opened: this version cannot read the last model
+        assert [m.format for m in bandit._engine.store.ledger.models()] == [1, 1, FORMAT]
+        gates = {t["task"]: t["gate"] for t in status["tasks"]}
+        assert "no-data" not in gates.values()
         found = bandit.audit()
         assert found.passed, str(found)
         assert found.repeated + found.older == 133
+        assert found.older > 0
         world = World(tasks=4, dim=3, rank=1, actions=3)
         assert world.play(bandit, 5)[0].id == 134
-        assert bandit.refit() > 2
+        assert bandit.refit() == 4
         receipt = bandit.receipt()
     with SafeBandit.load(old) as again:
         assert again.audit(receipt).passed
@@ -81,7 +87,7 @@ def test_a_model_of_an_older_format_is_fitted_again(tmp_path, monkeypatch):
     world.play(bandit, 20)
     bandit.close()
     for module in ("model", "engine", "audit", "refitter"):
-        monkeypatch.setattr(f"banister.online.{module}.FORMAT", 2)
+        monkeypatch.setattr(f"banister.online.{module}.FORMAT", FORMAT + 1)
     with SafeBandit.load(path) as again:
         assert again.version == 2
         assert {t.gate for t in again.status().tasks} == {"open"}

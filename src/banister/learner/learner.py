@@ -47,7 +47,8 @@ class Learner:
 
     def __init__(self, constraint: Constraint, believer: Believer, memory: Memory) -> None:
         self.constraint, self.believer, self.memory = constraint, believer, memory
-        self._places, self._numbers = np.zeros((2, 1), dtype=np.int64), np.zeros((3, 1))
+        self._task, self._index = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        self._low, self._high, self._std = np.zeros(1), np.zeros(1), np.zeros(1)
         nothing = np.zeros(1, dtype=np.int64)
         self._one = Verdicts(nothing, np.zeros(1), np.zeros(1), nothing.copy())
         self.use(Belief.none(0, memory.dim))
@@ -107,12 +108,11 @@ class Learner:
             code = int(codes[task]) if task < len(codes) else self.unknown_task()
             self._count(1, 1)
             return -1, math.nan, float(_kernels.floor_of(high, self.constraint.alpha, self._frozen[0])), code
-        place, number = self._places, self._numbers
-        place[0][0], place[1][0] = task, baseline
-        number[0][0], number[1][0], number[2][0] = low, high, std
+        self._task[0], self._index[0] = task, baseline
+        self._low[0], self._high[0], self._std[0] = low, high, std
         _kernels.judge(
-            place[0], actions[None], actions[baseline : baseline + 1], place[1], *number,
-            *self._frozen, codes, *self._one,
+            self._task, actions[None], actions[baseline : baseline + 1], self._index,
+            self._low, self._high, self._std, *self._frozen, codes, *self._one,
         )  # fmt: skip
         out = self._one
         why = int(out.code[0])

@@ -141,7 +141,7 @@ def decide_batch(engine: Engine, batch: Batch, mixture: ConservativeMixture | No
         records = [record for rows in batch.runs() for record in _written(engine, batch, rows, task)]
         for record in records:
             if record.reason == Reason.DISAGREES:
-                engine.note_disagreement(record.task, record.id)
+                engine.note_disagreement(record.task, record.id, records[-1].id)
     engine.open_memory(len(batch.actions[0][0]))
     for record in records:
         store.remember(record)

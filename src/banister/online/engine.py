@@ -35,7 +35,7 @@ from banister.online.settings import Settings
 from banister.online.store import Store
 from banister.safety.exploration import ConservativeMixture
 from banister.safety.gates import EVERY_TASK
-from banister.safety.reasons import DISAGREES, REASONS, Reason
+from banister.safety.reasons import DISAGREES, DRIFT, REASONS, Reason
 from banister.safety.watch import Alarm
 
 DUPLICATE, EXPIRED, ACCEPTED, RETRACTED = "duplicate", "expired", "accepted", "retracted"
@@ -132,39 +132,41 @@ class Engine:
         self._alarmed: set[int] = set()
         self._unseen: list[tuple[Any, ...]] = []  # what the watch knew before the rewards of this call
         if model.version:
-            self._shut_drifted()
-            self._shut_disagreed()
+            self._shut_again()
             self._watch_again()
 
     def serving(self) -> tuple[Any, ...]:
         """What `use` changes, to put back with `serve_again` if the swap cannot be written."""
-        return self.model, self.learner, self._alarmed
+        return self.model, self.learner, self.learner.state(), self._alarmed
 
     def serve_again(self, before: tuple[Any, ...]) -> None:
-        """Serve from the model before, as it was."""
-        self.model, self.learner, self._alarmed = before
+        """Serve from the model before, as it was; what the new one would have forgotten counts again."""
+        self.model, self.learner, state, self._alarmed = before
+        self.learner.put_back(state)
         self._rung.clear()
 
-    def _shut_drifted(self) -> None:
-        """Drifts that were seen while the fit was under way hold for the new model too."""
-        for alarm in self.store.ledger.alarms(after=self.model.marks.drifts):
-            if alarm.version == self.model.version:
-                self._alarmed.add(alarm.task)
-            self.learner.gates.shut(alarm.task)
+    def _shut_again(self) -> None:
+        """Gates that were shut while this model was being fitted, or served before the store was closed.
 
-    def _shut_disagreed(self) -> None:
-        """Tasks whose baseline reward contradicted this model before the store was closed."""
-        first = self.store.ledger.first_with_reason(self.model.version, Reason.DISAGREES)
+        In the order in which it happened: an alarm for all tasks leaves gates as they are that were shut.
+        """
+        ledger, version, gates = self.store.ledger, self.model.version, self.learner.gates
+        alarms = ledger.alarms(after=self.model.marks.drifts)
+        self._alarmed.update(alarm.task for alarm in alarms if alarm.version == version)
+        first = ledger.first_with_reason(version, Reason.DISAGREES)
+        events = [(number, 0, task) for task, number in first.items()]
+        events += [(alarm.after, 1, alarm.task) for alarm in alarms]
+        for _, is_alarm, task in sorted(events):
+            if is_alarm or gates.is_open(task):
+                gates.shut(task, DRIFT if is_alarm else DISAGREES)
         for task, number in sorted(first.items(), key=lambda item: item[1]):
-            if self.learner.gates.is_open(task):
-                self.learner.gates.shut(task, DISAGREES)
-            self.note_disagreement(task, number)
+            self.note_disagreement(task, number, number)
 
-    def note_disagreement(self, task: int, number: int) -> None:
-        """A baseline reward contradicted the model at this decision."""
+    def note_disagreement(self, task: int, number: int, after: int) -> None:
+        """A baseline reward contradicted the model at decision `number`; `after` is the last one judged."""
         alarm = self.learner.disagreed(task, number)
         if alarm is not None:
-            self._sound(alarm, number)
+            self._sound(alarm, after)
 
     def _watch_again(self) -> None:
         """Compare every reward that the model was not fitted to with it."""
@@ -248,7 +250,7 @@ class Engine:
             record = self.judged(request, task, store.ledger.next_id(), digest, mixture, key)
             store.ledger.add_decision(record)
             if record.reason == Reason.DISAGREES:
-                self.note_disagreement(task, record.id)
+                self.note_disagreement(task, record.id, record.id)
         self.open_memory(request.actions.shape[1])
         store.remember(record)
         self.count_alarms()

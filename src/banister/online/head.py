@@ -55,9 +55,10 @@ class Head:
         count = COUNTS[type(record)]
         setattr(self, count, getattr(self, count) + 1)
 
-    def copy(self) -> Head:
-        """The head as it is now."""
-        return Head(*_STATE(self))
+    def state(self) -> tuple[Any, ...]:
+        """The head as it is now: `Head(*state)` is its equal."""
+        found: tuple[Any, ...] = _STATE(self)
+        return found
 
     def receipt(self) -> Receipt:
         """What to keep elsewhere."""

@@ -27,10 +27,11 @@ class ConvergedSolver:
         every: rounds between estimates; None: at the end of each epoch, as Algorithm 1 does. Needs `pool`.
 
     Examples:
-        >>> from banister.policies.safe_altgdmin import SafeAltGDmin
-        >>> policy = SafeAltGDmin(safety="converged", solver=ConvergedSolver(pool=True, every=10))
-        >>> policy.solver.every
-        10
+        >>> from banister import ConvergedSolver, SafeAltGDmin, Synthetic, simulate
+        >>> policy = SafeAltGDmin(alpha=0.2, safety="converged", rank=1, solver=ConvergedSolver(pool=True))
+        >>> env = Synthetic(dim=10, rank=1, tasks=12, actions=5, baseline_rank=3)
+        >>> int(simulate(env, policy, epochs=2, rounds=20).violations[1])
+        0
     """
 
     starts: Literal["checked", "spectral"] = "checked"

@@ -3,7 +3,8 @@
 1. `_condition`: a baseline reward that counts as a label moves and narrows every estimate correlated with it,
    or contradicts the belief and shuts the task's gate.
 2. candidates from the highest estimate downwards, as long as they are better than the baseline.
-3. `_spread`: the variance of `x − β x_b`, which costs p² and is computed only for candidates.
+3. the variance of `x − β x_b`, which costs p² and is computed only for candidates; the left-over's part of
+   it, which costs another p², only where the bound would clear without it.
 4. the first whose bound clears the floor is played.
 
 Arrays of a belief are in its own coordinates; requests come in the user's units.
@@ -37,6 +38,15 @@ def _product(A, x, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def quadratic(A, x):  # type: ignore[no-untyped-def]
+    """x'A x."""
+    total = 0.0
+    for i in range(A.shape[0]):
+        total += x[i] * dot(A[i], x)
+    return total
+
+
+@compiled
 def _product_transposed(A, x, out):  # type: ignore[no-untyped-def]
     """out = A'x, reading A row by row."""
     out[:] = 0.0
@@ -49,12 +59,17 @@ def _product_transposed(A, x, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _left_over(ax, ab, beta, left):  # type: ignore[no-untyped-def]
-    """Variance allowed for not knowing the left-over's own: `UP √(Σ (away'(x − β x_b))_j⁴ left_j²)`."""
+def _left_over(away, x, xb, beta, left, g, turned):  # type: ignore[no-untyped-def]
+    """Variance allowed for not knowing the left-over's own: `UP √(Σ (away'(x − β x_b))_j⁴ left_j²)`.
+
+    It reads p² numbers that nothing else needs, so it is asked for last; `g` and `turned` are room to work.
+    """
+    for j in range(g.shape[0]):
+        g[j] = x[j] - beta * xb[j]
+    _product_transposed(away, g, turned)
     total = 0.0
     for j in range(left.shape[0]):
-        g = ax[j] - beta * ab[j]
-        total += (g * g * left[j]) ** 2
+        total += (turned[j] * turned[j] * left[j]) ** 2
     return UP * np.sqrt(total)
 
 
@@ -74,14 +89,16 @@ def _best_untried(mean, tried):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _difference(mean, mean_b, variance, cross, var_b, ax, ab, left, alpha, literal, z):  # type: ignore[no-untyped-def]
+def _difference(  # type: ignore[no-untyped-def]
+    mean, mean_b, variance, cross, var_b, away, zx, zb, left, g, turned, alpha, literal, z
+):
     """The best lower bound on `(x − (1∓α) x_b)'θ`: one that is not negative clears the floor without r_b."""
     best = -np.inf
     for sign in (-1.0, 1.0):
         if literal and sign > 0:
             continue
         f = 1.0 + sign * alpha
-        spread = variance - 2 * f * cross + f * f * var_b + _left_over(ax, ab, f, left)
+        spread = variance - 2 * f * cross + f * f * var_b + _left_over(away, zx, zb, f, left, g, turned)
         best = max(best, _below(mean - f * mean_b, spread, z))
     return best
 
@@ -114,8 +131,8 @@ def judge(  # type: ignore[no-untyped-def]
     """
     m, n_actions, d = actions.shape
     p = mean_of.shape[1]
-    zb, zx, vb, vx = np.empty(p), np.empty(p), np.empty(p), np.empty(p)
-    ab, ax, weights = np.empty(p), np.empty(p), np.empty(p)
+    zb, zx, vb = np.empty(p), np.empty(p), np.empty(p)
+    g, turned, weights = np.empty(p), np.empty(p), np.empty(p)
     mean, tried = np.empty(n_actions), np.empty(n_actions, np.bool_)
     for i in range(m):
         t = task[i]
@@ -129,18 +146,18 @@ def judge(  # type: ignore[no-untyped-def]
             continue
         if given:
             floor[i] = least * unit
-        z = z_of[t]
+        z, V, away = z_of[t], V_of[t], away_of[t]
         label = number and labelled[t]
         _standardise(baseline[i], shift, scale, zb)
-        _product(V_of[t], zb, vb)
-        _product_transposed(away_of[t], zb, ab)
+        _product(V, zb, vb)
         mean_b, var_b = dot(zb, mean_of[t]), max(dot(zb, vb), 0.0)
         gain = moved = noise = 0.0
         if label:
             noise = max(error, label_error) ** 2
             total = var_b + noise
             surprise = r - mean_b
-            if surprise * surprise > z * z * (total + _left_over(ab, ab, 0.0, left)):
+            odd = surprise * surprise > z * z * total
+            if odd and surprise * surprise > z * z * (total + _left_over(away, zb, zb, 0.0, left, g, turned)):
                 gate[t] = DISAGREES
                 code[i] = DISAGREES
                 continue
@@ -168,23 +185,23 @@ def judge(  # type: ignore[no-untyped-def]
             if given and mean[k] < least:
                 break
             _standardise(actions[i, k], shift, scale, zx)
-            _product(V_of[t], zx, vx)
-            _product_transposed(away_of[t], zx, ax)
-            variance, cross = dot(zx, vx), dot(zx, vb)
+            variance, cross = quadratic(V, zx), dot(zx, vb)
             lower, cleared = np.nan, True
             if given:
                 beta = cross * gain
                 narrowed = variance - 2 * beta * cross + beta * beta * (var_b + noise)
-                # What labels leave unexplained of baselines, the model leaves unexplained of actions too.
-                misfit = label_error**2 if label else 0.0
-                lower = _below(mean[k], narrowed + misfit + _left_over(ax, ab, beta, left), z)
+                if label:  # what labels leave unexplained of baselines, the model leaves of actions too
+                    narrowed += label_error**2
+                if narrowed < 0.0 or _below(mean[k], narrowed, z) >= least:
+                    narrowed += _left_over(away, zx, zb, beta, left, g, turned)
+                lower = _below(mean[k], narrowed, z)
                 cleared = lower >= least
             if (not label and cleared) or (label and not cleared and error > 0.0):
                 # Without a label the baseline of this very request is compared with, whatever is claimed.
                 keep = 1.0 - var_b * gain
                 ahead = _difference(
                     mean[k], mean_b + var_b * moved, variance - cross * cross * gain, cross * keep,
-                    var_b * keep, ax, ab, left, alpha, literal, z,
+                    var_b * keep, away, zx, zb, left, g, turned, alpha, literal, z,
                 )  # fmt: skip
                 cleared = ahead >= 0.0
                 if not given or label:

@@ -24,12 +24,12 @@ from banister.errors import SettingError
 from banister.safety import _kernels, widening
 from banister.safety.factors import Factors
 from banister.safety.frame import Frame
-from banister.safety.hierarchy import Hierarchy, Rows, Start, fit
+from banister.safety.hierarchy import LEAST_NOISE, Hierarchy, Rows, Start, fit
 from banister.safety.labels import Claims, Trust, trust
 from banister.safety.noise import Moderated, moderate
 from banister.safety.posterior import Posterior, Shared
 
-_SAMPLED = 400  # tasks from which what is shared is learned; more make its error small beside a task's own
+_SAMPLED = 256  # tasks from which what is shared is learned; more make its error small beside a task's own
 _PAIRED = 400  # latest rows of a task whose pairs are compared when claims are judged
 _USUAL = 1024  # residuals kept to know what is usual
 _INTERPOLATED = 0.5  # share of a row that the fit spent on it, beyond which its residual tells nothing
@@ -271,7 +271,7 @@ class _Making:
             raw[chunk] = part.plays.rest + post.play_squares(level)
             spent, _ = post.spent(post.learned(opened[chunk]))
             freedom[chunk], guess[chunk] = np.maximum(part.plays.n - spent, 0.0), post.mean
-        own = np.maximum(raw / np.maximum(freedom, 0.5), 1e-12 * rows.mean_square())
+        own = np.maximum(raw / np.maximum(freedom, 0.5), LEAST_NOISE * rows.mean_square())
         found = moderate(own, freedom) if T > 1 else hierarchy.noise
         odd = widening.odd_noise(raw / np.maximum(freedom, 1e-9), freedom, p)
         return found, opened, guess, odd

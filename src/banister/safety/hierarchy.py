@@ -35,6 +35,8 @@ _STANDS_OUT = 1.1  # above the edge of noise: finite samples reach a little beyo
 _TRIED = 1.5  # a direction on trial must at least exceed the typical size of noise
 _MOST_RANK = 15  # directions; beyond, the left-over D is as good and cheaper
 EXACT = 100.0  # a label said to be exact counts as a reward with this much less noise
+LEAST_NOISE = 1e-10  # share of the mean square: below, arithmetic would take rounding for information
+_LEAST_LABEL = 1e-12  # the same for labels
 _OUTLYING = 3.0  # robust standard deviations of log noise beyond which a task is unlike the others
 _LEFT_OVER = 0.1  # share of labels; it jumps from nothing to more than half when tasks' labels outnumber p
 _STEP = 4.0  # factor by which D may change in one pass
@@ -165,7 +167,7 @@ class _Work:
             self.mu, self.L, self.D = start.shared.mu, start.shared.L[:, : self.most], start.shared.D
             self.level = start.noise
         self.noise = Moderated(np.full(self.T, self.level), np.full(self.T, 1.0))
-        self.label_level = self.level / EXACT**2
+        self.label_level = max(self.level / EXACT**2, _LEAST_LABEL * self.square)
         self.kept: Bool = np.ones(self.T, dtype=bool)
         self.chunks = rows.chunks()
 
@@ -281,7 +283,7 @@ class _Work:
         """Residual squares over the rows that the fit has not spent."""
         rss, freedom, n = self.rss, self.freedom, self.rows.plays.n
         # With hardly a row left over, residuals are rounding and no noise level.
-        least = (1e-4 if freedom.sum() < 0.1 * n.sum() else 1e-12) * self.square
+        least = (1e-4 if freedom.sum() < 0.1 * n.sum() else LEAST_NOISE) * self.square
         pooled = max((rss.sum() + 1e-3 * self.level) / (freedom.sum() + 1e-3), least)
         self.level *= float(np.exp(np.clip(np.log(pooled / self.level), -4, 1)))
         self.noise = Moderated(np.full(self.T, self.level), np.full(self.T, max(freedom.sum(), 1.0)))
@@ -299,7 +301,8 @@ class _Work:
         An exact label still counts as a reward with `EXACT` times less noise, and no more: a belief must not
         hang on digits that the model does not have.
         """
-        least, freedom = self.level / EXACT**2, float(self.label_freedom.sum())
+        least = max(self.level / EXACT**2, _LEAST_LABEL * self.square)
+        freedom = float(self.label_freedom.sum())
         if not self._labels_tell():
             self.label_level = max(least, self.label_level / 4)
             return

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from banister.data import Float, Int
+from banister.safety._kernels import quadratic
 from banister.safety.belief import Belief
 from banister.safety.gates import EVERY_TASK
 from banister.solver.kernels import compiled, dot
@@ -71,9 +72,7 @@ def standardised(x, y, shift, scale, unit, mean, V, noise):  # type: ignore[no-u
     z = np.ones(p)
     for j in range(d):
         z[j] = (x[j] - shift[j]) / scale[j]
-    own = 0.0
-    for i in range(p):
-        own += z[i] * dot(V[i], z)
+    own = quadratic(V, z)
     total = own + noise * noise
     if not total > 0.0:
         return 0.0, 0.0
@@ -121,15 +120,16 @@ class Watch:
 
     def state(self, tasks: Sequence[int]) -> tuple[Any, ...]:
         """What seeing rewards of these tasks may change, to be handed to `put_back`."""
-        rows = np.array([*(t for t in tasks if t < len(self._last)), EVERY_TASK])
-        kept = [a[rows].copy() for a in (self._logs, self._starts, self._rung)]
-        return rows, *kept, self._last[rows[:-1]].copy(), self._seen
+        n = len(self._last)
+        rows = [*(slice(t, t + 1) for t in tasks if t < n), slice(n, None)]  # the last stream is of all
+        columns = (self._logs, self._starts, self._rung, self._last)
+        return self._seen, [(row, [column[row].copy() for column in columns]) for row in rows]
 
     def put_back(self, state: tuple[Any, ...]) -> None:
         """As if those rewards had not been seen."""
-        rows, logs, starts, rung, last, self._seen = state
-        self._logs[rows], self._starts[rows], self._rung[rows] = logs, starts, rung
-        self._last[rows[:-1]] = last
+        self._seen, kept = state
+        for row, columns in kept:
+            self._logs[row], self._starts[row], self._rung[row], self._last[row] = columns
 
     def see(self, task: int, x: Float, y: float, number: int) -> list[Alarm]:
         """Take in the reward of decision `number`; the alarms that it rings, each once a belief."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from banister.errors import DataFileError, InputError, ModelFileError
+from banister.errors import BanisterError, DataFileError, InputError, ModelFileError
 from banister.online.guard import Guard
 from banister.online.head import Head
 from banister.online.ledger import Played, Rewarded
@@ -84,10 +84,8 @@ class SqliteLedger:
     def _readable(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as reason:
-            raise opening.unusable(self.where, reason) from None
-        except OverflowError as reason:
-            raise DataFileError(f"{self.where} cannot hold this ({reason}).") from None
+        except (sqlite3.Error, OverflowError) as reason:
+            raise _refused(self.where, reason) from None
 
     @property
     def head(self) -> Head:
@@ -110,22 +108,30 @@ class SqliteLedger:
         return _Transaction(self)
 
     def begin(self) -> None:
-        """The first half of a transaction."""
+        """The first half of a transaction. SQLite hears of it with its second statement: one needs none."""
         self.check()
-        try:
-            self._db.execute("BEGIN IMMEDIATE")
-        except sqlite3.Error as reason:
-            raise opening.unusable(self.where, reason) from None
         self._open = True
+        self._only: tuple[str, tuple[Any, ...]] | None = None
+        self._begun = False
+
+    def _begin_now(self) -> None:
+        """A transaction that is more than one statement."""
+        if self._open and not self._begun:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._begun = True
+            if self._only is not None:
+                self._db.execute(*self._only)
 
     def commit(self) -> None:
         """The second half, if all went well."""
         try:
-            self._writer.write_head()
-            self._db.execute("COMMIT")
-        except sqlite3.Error as reason:
+            if self._begun:
+                self._db.execute("COMMIT")
+            elif self._only is not None:
+                self._db.execute(*self._only)
+        except (sqlite3.Error, OverflowError) as reason:
             self.roll_back()
-            raise opening.unusable(self.where, reason) from None
+            raise _refused(self.where, reason) from None
         self._open = False
         self._writer.committed()
 
@@ -141,7 +147,12 @@ class SqliteLedger:
 
     def _add(self, record: Record) -> None:
         assert self._open, "records are added within a transaction"
-        self._writer.add(record)
+        statement = self._writer.link(record)
+        if self._only is None and not self._begun:
+            self._only = statement
+            return
+        self._begin_now()
+        self._db.execute(*statement)
 
     def add_task(self, label: str) -> int:
         code = self.head.tasks
@@ -174,16 +185,19 @@ class SqliteLedger:
         self._add(record)
 
     def add_part(self, version: int, part: int, data: bytes) -> None:
-        with self.transaction():
-            self._db.execute("INSERT OR REPLACE INTO model_parts VALUES (?, ?, ?)", (version, part, data))
+        self._do("INSERT OR REPLACE INTO model_parts VALUES (?, ?, ?)", version, part, data)
 
     def forget_model(self, version: int) -> None:
-        with self.transaction():
-            self._db.execute("DELETE FROM model_parts WHERE version = ?", (version,))
+        self._do("DELETE FROM model_parts WHERE version = ?", version)
 
     def keep(self, key: str, value: str) -> None:
+        self._do("INSERT OR REPLACE INTO meta VALUES (?, ?)", key, value)
+
+    def _do(self, statement: str, *values: Any) -> None:
+        """A change that is no record."""
         with self.transaction():
-            self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+            self._begin_now()
+            self._db.execute(statement, values)
 
     def kept(self, key: str) -> str | None:
         rows = self._rows("SELECT value FROM meta WHERE key = ?", key)
@@ -191,12 +205,19 @@ class SqliteLedger:
 
     def _rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         with self._readable():
+            self._show_own()
             return self._db.execute(statement, values).fetchall()
+
+    def _show_own(self) -> None:
+        """A read within a transaction sees what that has added."""
+        if self._open and self._only is not None:
+            self._begin_now()
 
     def find(self, number: int) -> Played | None:
         if not 0 < number < 1 << 62:
             return None
         try:
+            self._show_own()
             found = self._db.execute(statements.FIND, (number,)).fetchone()
         except sqlite3.Error as reason:
             raise opening.unusable(self.where, reason) from None
@@ -227,6 +248,7 @@ class SqliteLedger:
 
     def _read(self, kind: type[Any], more: str = "", *values: Any) -> Iterator[Any]:
         with self._readable():
+            self._show_own()
             yield from statements.read(self._db, kind, more, *values)
 
     def decisions(self, version: int | None = None) -> Iterator[DecisionRecord]:
@@ -369,10 +391,15 @@ class _Transaction:
             self._ledger.commit()
             return
         self._ledger.roll_back()
-        if isinstance(failure, sqlite3.Error):
-            raise opening.unusable(self._ledger.where, failure) from None
-        if isinstance(failure, OverflowError):
-            raise DataFileError(f"{self._ledger.where} cannot hold this ({failure}).") from None
+        if isinstance(failure, (sqlite3.Error, OverflowError)):
+            raise _refused(self._ledger.where, failure) from None
+
+
+def _refused(where: str, reason: sqlite3.Error | OverflowError) -> BanisterError:
+    """The error for what SQLite does not take."""
+    if isinstance(reason, OverflowError):
+        return DataFileError(f"{where} cannot hold this ({reason}).")
+    return opening.unusable(where, reason)
 
 
 def _make(path: Path) -> None:

@@ -23,7 +23,7 @@ from banister.online.record import (
     TaskRecord,
     digest_of,
 )
-from banister.online.sqlite.schema import SCHEMA, TABLES
+from banister.online.sqlite.schema import SCHEMA, TABLES, TRIGGERS
 from banister.online.sqlite.statements import Writer, start_of
 
 _OLD = ("tasks", "decisions", "rewards", "refused", "drifts", "logs", "models")
@@ -34,14 +34,13 @@ def migrate(db: sqlite3.Connection) -> None:
     """Bring a store of the first release up to date, within the open transaction."""
     for table in _OLD:
         db.execute(f"ALTER TABLE {table} RENAME TO old_{table}")
-    for statement in TABLES:
+    for statement in (*TABLES, *TRIGGERS):
         db.execute(statement)
     start = start_of(db)
     db.execute("INSERT INTO head VALUES (1, ?, 0, 0, 0, 0, 0, 0, 0, 0, 0)", (start,))
     writer = Writer(db)
     for record in _records(db):
         writer.add(record)
-    writer.write_head()
     for table in _OLD:
         db.execute(f"DROP TABLE old_{table}")
     notes = {"schema": str(SCHEMA), "banister": __version__}

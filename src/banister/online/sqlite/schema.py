@@ -1,6 +1,7 @@
 """The tables, as this version writes them. Rows are only ever added, but for models asked to be forgotten.
 
 Every row that counts carries `link`, its place in the chain, and `head`, the hash of everything up to it.
+Triggers keep the table `head` in step, so that a call which adds one row is one statement.
 """
 
 from __future__ import annotations
@@ -82,7 +83,15 @@ TABLES = (
     """,
 )
 
-ALL = (META, PARTS, *TABLES)
+_CHAINED = ("tasks", "decisions", "rewards", "refusals", "retractions", "drifts", "logs", "models")
+
+TRIGGERS = tuple(
+    f"CREATE TRIGGER {table}_head AFTER INSERT ON {table} BEGIN "
+    f"UPDATE head SET hash = NEW.head, links = NEW.link, {table} = {table} + 1; END"
+    for table in _CHAINED
+)
+
+ALL = (META, PARTS, *TABLES, *TRIGGERS)
 
 # The first release's tables, to know its stores by.
 FIRST = (

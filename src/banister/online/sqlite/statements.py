@@ -43,7 +43,6 @@ _INSERT = {
     for kind, (table, _) in PLACES.items()
 }
 _COUNTS = "hash, links, tasks, decisions, rewards, refusals, retractions, drifts, logs, models"
-_UPDATE_HEAD = f"UPDATE head SET {', '.join(name + ' = ?' for name in _COUNTS.split(', '))}"
 
 # What a reward needs to know of its decision: whose it was, what was played, and whether it has come before.
 _WHAT = """
@@ -71,12 +70,12 @@ def start_of(db: sqlite3.Connection) -> bytes:
 
 
 class Writer:
-    """Adds records and their links; the head is written once a transaction."""
+    """Links records to the head and adds them; the database's own triggers keep its head in step."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
         self.head = self.read_head()
-        self._written = self.head.copy()
+        self._written = self.head.state()
 
     def read_head(self) -> Head:
         """The head as the database has it."""
@@ -85,29 +84,23 @@ class Writer:
             raise sqlite3.DatabaseError("the table head is empty")
         return Head(*found)
 
-    def add(self, record: Record) -> None:
-        """One record, within an open transaction."""
+    def link(self, record: Record) -> tuple[str, tuple[Any, ...]]:
+        """One record more: the statement that adds it, and its values."""
         head = self.head
         head.add(record)
-        self._db.execute(_INSERT[type(record)], (*record, head.links, head.hash))
+        return _INSERT[type(record)], (*record, head.links, head.hash)
 
-    def write_head(self) -> None:
-        """The last statement of a transaction."""
-        h = self.head
-        if h.links != self._written.links:
-            self._db.execute(
-                _UPDATE_HEAD,
-                (h.hash, h.links, h.tasks, h.decisions, h.rewards, h.refusals, h.retractions, h.drifts,
-                 h.logs, h.models),
-            )  # fmt: skip
+    def add(self, record: Record) -> None:
+        """One record, within an open transaction."""
+        self._db.execute(*self.link(record))
 
     def committed(self) -> None:
         """The head that a later failure falls back to is this one."""
-        self._written = self.head.copy()
+        self._written = self.head.state()
 
     def fall_back(self) -> None:
         """Forget what was added since the last commit."""
-        self.head = self._written.copy()
+        self.head = Head(*self._written)
 
 
 def decision(row: tuple[Any, ...]) -> DecisionRecord:

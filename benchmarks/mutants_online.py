@@ -1,0 +1,173 @@
+"""Deliberate faults in what a `SafeBandit` writes, keeps and puts back: each must make a test fail.
+
+    python benchmarks/mutants_online.py           # all of them; exit code 1 if one survives
+    python benchmarks/mutants_online.py key guard # those whose path or name contains one of these words
+
+Run as those of `mutants.py` are.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import mutants
+from mutants import _mutants
+
+_CALLS, _DRIFT, _AUDIT = "test_online_calls.py", "test_online_drift.py", "test_online_audit.py"
+_ALL = "test_online.py"
+_BAD = ["test_online_bad_input.py::test_altered_ledgers"]
+_FILES = [
+    "test_online_bad_input.py::test_a_ledger_without_its_model_restores_it",
+    "test_online_bad_input.py::test_a_model_file_that_is_not_the_ledgers",
+]
+
+TESTS = {
+    "online/engine.py": [_CALLS, _DRIFT, _ALL, *_BAD, "test_online_versions.py"],
+    "online/store.py": [_CALLS, _DRIFT, _ALL],
+    "online/refitter.py": [_CALLS, _DRIFT, _AUDIT, _ALL, *_FILES],
+    "online/batch.py": [_DRIFT, _ALL],
+    "online/rebuild.py": [_CALLS, _DRIFT, *_BAD],
+    "online/audit.py": [_AUDIT, _DRIFT],
+    "online/chain.py": ["test_online_chain.py"],
+    "online/guard.py": ["test_online_guard.py"],
+    "online/files.py": _FILES,
+    "online/tallies.py": ["test_online_parts.py"],
+    "online/sqlite/ledger.py": [_CALLS, "test_online_guard.py"],
+    "online/sqlite/schema.py": [_CALLS],
+}
+
+MUTANTS = [
+    *_mutants(
+        "online/engine.py",
+        ("alarm-unwritten", "ledger.add_alarm(record)", "pass", "an alarm is not in the ledger"),
+        ("alarm-uncounted", "self.store.count_alarm(alarm)", "pass", "memory does not follow an alarm"),
+        ("alarm-twice", "if alarm.task not in self._alarmed:", "if True:", "a replayed alarm is written again"),
+        ("key-ignored", "again = None if key is None else store.ledger.find_key(key)", "again = None",
+         "a decision is made twice"),
+        ("key-other", "if not same or record.digest != digest:", "if False:", "another request gets an old answer"),
+        ("reward-key", "if key is not None and played.key == key:", "if False:", "a retry is a duplicate"),
+        ("reward-value", "if played.reward != value:", "if False:", "a retry with another reward is accepted"),
+        ("reward-twice", "if played.reward is not None:\n            return DUPLICATE", "", "a reward counts twice"),
+        ("batch-twice", "why = DUPLICATE if number in accepted else", "why =", "a batch rewards a decision twice"),
+        ("expire", "return EXPIRED if limit is not None and now - played.time > limit else None", "return None",
+         "late rewards are taken in"),
+        ("retract-open", "if played.retracted:\n            return RETRACTED", "", "a retracted decision is rewarded"),
+        ("retract-kept", "self.store.memory.retracted.add(number)", "pass", "a retracted reward is learned from"),
+        ("retract-unwritten", "self.store.ledger.add_retraction(", "str(", "a retraction does not survive"),
+        ("refusal-unwritten", "self.store.ledger.add_refusal(", "str(", "a refusal is forgotten"),
+        ("unwatched", "if not self.settings.drift_guard:\n            return\n        seen",
+         "if True:\n            return\n        seen", "rewards are not watched"),
+        ("watched-anyway", "if not self.settings.drift_guard:\n            return\n        seen", "seen",
+         "the guard cannot be left out"),
+        ("unseen", "self.learner.watch.put_back(state)", "pass", "a reward that failed was seen"),
+        ("failed-gates", "self.learner.put_back(learner)", "pass", "a decision that failed shuts a gate"),
+        ("failed-tasks", "self.store.drop_tasks(known)", "pass", "a task that failed is known"),
+        ("failed-alarm", "self.store.drop_tasks(known)\n        self._rung.clear()", "self.store.drop_tasks(known)",
+         "an alarm that failed counts with the next"),
+        ("swap-forgets", "self.learner.put_back(state)", "pass", "a swap that failed forgets rows"),
+        ("drift-reopened", "events += [(alarm.after, 1, alarm.task) for alarm in alarms]", "pass",
+         "an alarm during a fit does not hold for its model"),
+        ("disagreed-reopened", "if is_alarm or gates.is_open(task):", "if is_alarm:", "a contradicted task opens again"),
+        ("order-reopened", "in sorted(events):", "in sorted(events, key=lambda e: -e[1]):", "gates shut in another order"),
+        ("watch-reopened", "- (self.store.rewards - self.model.marks.rewards)", "",
+         "rewards during a fit are never compared"),
+        ("outdated", "bool(models) and models[-1].format != FORMAT", "False", "bytes of another format are read"),
+        ("altered-model", "if digest_of(data) != last.digest:", "if False:", "an altered model serves"),
+    ),
+    *_mutants(
+        "online/store.py",
+        ("reward-two", "self.rewards += 1", "self.rewards += 2", "a reward counts twice"),
+        ("row-two", "self.rewards += 1", "self.rewards += 1\n        self.memory.plays.add(played.task, played.features, "
+         "value, played.is_baseline, played.claim, number)", "a reward is learned twice"),
+        ("logs-twice", "if any(block.call == call for block in self.ledger.logs()):", "if False:", "a log counts twice"),
+        ("label-lost", "if record.low == record.high:", "if False:", "claimed rewards are not learned from"),
+        ("offer-lost", "if record.offered is not None:", "if False:", "nothing is known of what is offered"),
+        ("tally-kept", "self.tallies.start_anew(alarm.task)", "pass", "gains from before a drift are reported"),
+        ("drop-labels", "del self.labels[n:]", "pass", "a task that failed keeps its place"),
+        ("mixtures", "self.mixtures += record.action < 0", "pass", "more mixtures are played than were allowed"),
+    ),
+    *_mutants(
+        "online/refitter.py",
+        ("swap-before", "engine.serve_again(before)", "pass", "a model serves that was not written"),
+        ("swap-uncommitted", "with ledger.transaction():\n                    self._swap(model, data, last)",
+         "self._swap(model, data, last)", "a swap is half written"),
+        ("unrecorded", "ledger.add_model(", "str(", "a model serves that the ledger does not know"),
+        ("alarms-uncounted", "engine.count_alarms()", "pass", "alarms of a swap are not in memory"),
+        ("forgotten", "if not engine.settings.keep_models:", "if True:", "models to be kept are dropped"),
+        ("kept-all", "ledger.forget_model(last.version)", "pass", "models to be dropped are kept"),
+        ("attempt", 'ledger.keep("attempt", str(self._attempt))', "pass", "a reopened store fits at once"),
+        ("file", "write_atomically(engine.path, data)", "pass", "the model file is an old one"),
+        ("release", "finally:\n            self._fitting.release()", "finally:\n            pass",
+         "one fit is the last"),
+    ),
+    *_mutants(
+        "online/batch.py",
+        ("after", "records[-1].id)", "record.id)", "an alarm is dated before requests that it did not stop"),
+        ("unnoted", "if record.reason == Reason.DISAGREES:", "if False:", "contradictions of a batch are not counted"),
+        ("alarms", "engine.count_alarms()", "pass", "alarms of a batch are not in memory"),
+    ),
+    *_mutants(
+        "online/rebuild.py",
+        ("retracted", "memory.retracted.update(r.id for r in store.ledger.retractions())", "pass",
+         "a retracted reward counts again"),
+        ("alarms", "        store.count_alarm(alarm)", "        pass", "drifts are forgotten"),
+        ("strict", "broken(store.ledger) if strict else None", "None", "an altered ledger is served from"),
+    ),
+    *_mutants(
+        "online/audit.py",
+        ("reason", "        if not same:\n", "        if False:\n", "another verdict passes"),
+        ("bound", "elif certified and not (_near(bound, kept_bound, whole) and _near(floor, kept_floor, whole)):",
+         "elif False:", "another bound passes"),
+        ("rounding", "a == b if exact else abs(a - b)", "abs(a - b)", "whole action sets are compared loosely"),
+        ("digest", "if int(digests(actions[None])[0]) != record.digest:", "if False:", "another action set passes"),
+        ("drifts", "self.learner.gates.shut(self._alarms.pop(0).task)", "self._alarms.pop(0)",
+         "what was played after a drift does not follow"),
+        ("chain", "for problem in problems(ledger, receipts):", "for problem in ():", "the chain is not followed"),
+        ("missing-model", "found.blame(f\"Model {version}: its bytes", "str(f\"Model {version}: its bytes",
+         "an altered model passes"),
+    ),
+    *_mutants(
+        "online/chain.py",
+        ("hash", "if head.hash != kept:", "if False:", "altered rows pass"),
+        ("link", "if link != head.links + 1:", "if False:", "rows in another place pass"),
+        ("receipt", "if receipt != head.receipt():", "if False:", "a rewritten ledger passes"),
+        ("shorter", "yield from _shorter(waiting, head)", "pass", "a shorter ledger passes"),
+    ),
+    *_mutants(
+        "online/guard.py",
+        ("fork", "if os.getpid() != self._pid:", "if False:", "a child writes too"),
+        ("lock", "if not _same(self._own, _stat(self._lock)):", "if False:", "a lost lock is not noticed"),
+        ("file", "if now is None or not _same(before, now):", "if False:", "a replaced file is written to"),
+        ("cut", "if now.st_size < before.st_size:", "if False:", "a file that was cut is written to"),
+        ("child", "for guard in _GUARDS:", "for guard in ():", "a child keeps the lock"),
+    ),
+    *_mutants(
+        "online/files.py",
+        ("stranger", "if digest not in {m.digest for m in models}:", "if False:", "a stranger's model file is kept"),
+    ),
+    *_mutants(
+        "online/tallies.py",
+        ("anew", "self.moved.view[tasks] = 0", "pass", "decisions from before a drift count"),
+        ("margin", "if margin < self.margin.view[task]:", "if True:", "the last margin passes for the worst"),
+    ),
+    *_mutants(
+        "online/sqlite/ledger.py",
+        ("unguarded", "self.check()\n        self._open = True", "self._open = True", "files are not looked at"),
+        ("fall-back", "self._writer.fall_back()", "pass", "the head counts what was not written"),
+        ("own", "if self._open and self._only is not None:", "if False:", "a transaction does not see its own record"),
+        ("uncommitted", "if self._begun:\n                self._db.execute(\"COMMIT\")\n            elif", "if",
+         "a call of several records is never committed"),
+        ("not-one", "            self._db.execute(\"BEGIN IMMEDIATE\")\n            self._begun = True",
+         "            self._begun = True", "several records are written one by one"),
+    ),
+    *_mutants(
+        "online/sqlite/schema.py",
+        ("head", "links = NEW.link, ", "", "the head is left behind"),
+        ("count", ", {table} = {table} + 1", "", "the head does not count"),
+    ),
+]  # fmt: skip
+
+
+if __name__ == "__main__":
+    mutants.MUTANTS, mutants.TESTS = MUTANTS, TESTS
+    raise SystemExit(mutants.main(sys.argv[1:]))
