@@ -59,10 +59,10 @@ def test_a_left_over_that_is_surely_there_counts_many_times():
 
 def test_what_is_not_sure_is_put_at_one_level():
     # total 0.1 + 0.05 − 0.06 = 0.09 over three; its error √3 · 0.1 is larger: counts once
-    h = hierarchy([0.1, 0.05, 1e-6], 0.1, unforced=[0.1, 0.05, -0.06])
+    h = hierarchy([0.1, 0.05, 1e-6], 0.1, unforced=[0.1, 0.05, -0.06], rank=1)
     np.testing.assert_allclose(left_over(h), 0.03)
     # nothing seen at all: a thousandth of the standard error
-    h = hierarchy([1e-6, 1e-6], [0.1, 0.2], unforced=[-0.1, 0.05])
+    h = hierarchy([1e-6, 1e-6], [0.1, 0.2], unforced=[-0.1, 0.05], rank=1)
     np.testing.assert_allclose(left_over(h), [1e-4, 2e-4])
 
 
@@ -71,12 +71,20 @@ def test_a_level_that_is_significant_together_counts_many_times():
     h = hierarchy([0.2] * 4, 0.1)
     np.testing.assert_allclose(left_over(h), 0.2 * 12.5)
     # 0.41 against 0.4: seen, but hardly: 25 · 0.01/0.41 = 0.61 is no more than once
-    h = hierarchy([0.1025] * 4, 0.1)
+    h = hierarchy([0.1025] * 4, 0.1, rank=1)
     np.testing.assert_allclose(left_over(h), 0.1025)
 
 
+def test_while_nothing_is_shared_the_level_is_taken_two_standard_errors_up():
+    # total 0.09, its error √3 · 0.1: (0.09 + 2 · 0.1732)/3 for every coordinate, also one that is sure and less
+    h = hierarchy([0.1, 0.05, 1e-6], 0.1, unforced=[0.1, 0.05, -0.06])
+    np.testing.assert_allclose(left_over(h), (0.09 + 2 * np.sqrt(3) * 0.1) / 3)
+    h = hierarchy([0.004, 0.05, 1e-6], [0.001, 0.1, 0.1], unforced=[0.004, 0.05, 0.0])
+    np.testing.assert_allclose(left_over(h), (0.05 + 2 * np.sqrt(2) * 0.1) / 2)
+
+
 def test_what_is_unseen_stays_as_large_as_it_may_be():
-    h = hierarchy([0.5, 1e-6, 1e-6], 0.1, unseen=[False, False, True], size=7.0)
+    h = hierarchy([0.5, 1e-6, 1e-6], 0.1, unseen=[False, False, True], size=7.0, rank=1)
     wide = left_over(h)
     assert wide[2] == 7.0
     assert wide[1] < 1e-3

@@ -62,16 +62,12 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
 
     def fit_data(self, data: TaskData) -> Self:
         """Fit data that is a `TaskData` already."""
-        self._begin(data)
-        self._fit(data)
-        return self
-
-    def _begin(self, data: TaskData | Pool) -> None:
-        """Forget an earlier fit: one that fails leaves no half-fitted model behind."""
-        self.__dict__.pop(self.made_by_fit, None)
+        self.__dict__.pop(self.made_by_fit, None)  # a fit that fails leaves no half-fitted model behind
         self.__dict__.pop("feature_names_in_", None)
         self.warnings_ = []
         self.tasks_, self.n_features_in_ = data.labels, data.dim
+        self._fit(data)
+        return self
 
     @abstractmethod
     def _fit(self, data: TaskData) -> None: ...

@@ -37,12 +37,12 @@ class PaperSolver:
             printed. Without splitting the two are the same.
 
     Examples:
+        >>> from banister import AltGDmin, PaperSolver
         >>> rng = np.random.default_rng(0)
-        >>> theta = rng.standard_normal((5, 1)) @ rng.standard_normal((1, 20))
-        >>> X, tasks = rng.standard_normal((800, 5)), np.repeat(np.arange(20), 40)
-        >>> data = TaskData.from_rows(X, np.einsum("ij,ji->i", X, theta[:, tasks]), tasks)
-        >>> found = PaperSolver(iterations=300).solve(data, 1)
-        >>> bool(np.abs(found.B @ found.W - theta).max() < 1e-3)
+        >>> X, tasks = rng.standard_normal((200, 5)), np.repeat(np.arange(10), 20)
+        >>> y = X[:, 0] * (1 + tasks)
+        >>> model = AltGDmin(rank=1, solver=PaperSolver(iterations=200, c=0.1)).fit(X, y, tasks)
+        >>> bool(np.abs(model.theta_[0] - np.arange(1, 11)).max() < 1e-3)
         True
     """
 

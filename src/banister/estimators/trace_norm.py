@@ -86,13 +86,12 @@ class TraceNorm(MultiTaskRegressor):
 
     def fit_data(self, data: TaskData, *, theta0: Float | None = None) -> Self:
         """Fit data that is a `TaskData` already, starting from `theta0` (d, T), such as an earlier fit's."""
-        self._begin(data)
-        self._fit(data, theta0)
-        return self
+        self._theta0 = theta0
+        return super().fit_data(data)
 
-    def _fit(self, data: TaskData, theta0: Float | None = None) -> None:
+    def _fit(self, data: TaskData) -> None:
         self._check_settings()
-        start = _start(data, theta0)
+        start = _start(data, self.__dict__.pop("_theta0", None))
         loss = QuadraticLoss(data)
         self.path_, self.noise_ = None, None
         self.warnings_ += empty_task_warnings(data)

@@ -57,6 +57,9 @@ def left_over(hierarchy: Hierarchy) -> Float:
         error = np.sqrt(max(float(inverse[np.ix_(rest, rest)].sum()), 0.0))
         seen = HIDDEN * max(0.0, total - _SIGNIFICANT * error) / max(total, 1e-300)
         level = total / rest.sum() * max(1.0, seen)
+        if hierarchy.shared.rank == 0:  # what is shared and not seen yet is hidden in all coordinates alike
+            level = max(level, (total + _SIGNIFICANT * error) / rest.sum())
+            wide = np.maximum(wide, level)
         unseen = hierarchy.unseen[rest]
         wide[rest] = np.where(unseen, hierarchy.size, np.maximum(level, 1e-3 * spread[rest]))
     capped: Float = np.minimum(wide, _LARGEST * hierarchy.size)
