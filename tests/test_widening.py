@@ -76,7 +76,7 @@ def test_a_level_that_is_significant_together_counts_many_times():
 
 
 def test_while_nothing_is_shared_the_level_is_taken_two_standard_errors_up():
-    # total 0.09, its error √3 · 0.1: (0.09 + 2 · 0.1732)/3 for every coordinate, also one that is sure and less
+    # total 0.09, its error √3 · 0.1: (0.09 + 2 · 0.1732)/3 for all, also for one that is sure and less
     h = hierarchy([0.1, 0.05, 1e-6], 0.1, unforced=[0.1, 0.05, -0.06])
     np.testing.assert_allclose(left_over(h), (0.09 + 2 * np.sqrt(3) * 0.1) / 3)
     h = hierarchy([0.004, 0.05, 1e-6], [0.001, 0.1, 0.1], unforced=[0.004, 0.05, 0.0])
