@@ -21,7 +21,8 @@ def plays(theta, n, noise, seed=0):
 def rows_of(task, Z, y, n_tasks, labels=None, claimed=0.0):
     """`Rows` of plays, and of labels (task, Z, y) if there are some."""
     other = Factors.none(n_tasks, Z.shape[1]) if labels is None else Factors.of(*labels, n_tasks)
-    return Rows(Factors.of(task, Z, y, n_tasks), other, np.full(n_tasks, claimed))
+    plays = Factors.of(task, Z, y, n_tasks)
+    return Rows(plays, other, np.full(n_tasks, claimed), plays.n)
 
 
 def planted(p, T, k, seed, scale=1.0):

@@ -114,7 +114,7 @@ def plain_fit(plays, lab, claimed):
     )
     mu, L, D = np.zeros(p), np.zeros((p, 0)), np.full(p, size)
     level = square / 2
-    label_level = level / 100**2
+    label_level = max(level / 100**2, 1e-12 * square)
     noise, freedom_of, kept = np.full(T, level), np.ones(T), np.ones(T, dtype=bool)
     for number in range(16):
         exact = np.maximum(claimed, label_level)
@@ -147,15 +147,15 @@ def plain_fit(plays, lab, claimed):
         information = sum(o.K**2 for t, o in enumerate(posts) if kept[t])
         covariance = sum(o.K - o.K @ opened[t] @ o.K for t, o in enumerate(posts) if kept[t])
         Q = np.array([o.Q for o in posts])
-        least = (1e-4 if freedom.sum() < 0.1 * n.sum() else 1e-12) * square
+        least = (1e-4 if freedom.sum() < 0.1 * n.sum() else 1e-10) * square
         pooled = max((rss.sum() + 1e-3 * level) / (freedom.sum() + 1e-3), least)
         level *= np.exp(np.clip(np.log(pooled / level), -4, 1))
         noise, freedom_of = np.full(T, level), np.full(T, max(freedom.sum(), 1.0))
         if label_freedom.sum() < 0.1 * lab.n.sum():
-            label_level = max(level / 100**2, label_level / 4)
+            label_level = max(level / 100**2, 1e-12 * square, label_level / 4)
         else:
             left = residuals(lab, posts).sum() / max(label_freedom.sum(), 1.0)
-            label_level = max(level / 100**2, left)
+            label_level = max(level / 100**2, 1e-12 * square, left)
         if number >= 8:
             if T > 1:
                 found = moderate(np.maximum(rss / np.maximum(freedom, 0.5), least), freedom)
@@ -173,6 +173,8 @@ def plain_fit(plays, lab, claimed):
     unseen = expected[kept].sum(axis=0) * size < 0.05
     spread = np.sqrt(2 / np.maximum((expected[kept] ** 2).sum(axis=0), 1e-300))
     inverse = np.linalg.pinv(information, rcond=1e-10, hermitian=True)
+    if label_freedom.sum() < 0.1 * lab.n.sum():
+        label_level = max(label_level, level)
     hierarchy = Hierarchy(
         Shared(mu, L, used), S_inverse, moderate(np.ones(2), np.ones(2)), level, label_level,
         np.minimum(spread, size),
@@ -249,7 +251,7 @@ def plain_belief(seen, decisions, confidence=0.95):
     freedom = np.maximum(plays.n - spent, 0.0)
     if T > 1:
         square = (plays.yy.sum() + lab.yy.sum()) / (plays.n.sum() + lab.n.sum())
-        settled = moderate(np.maximum(raw / np.maximum(freedom, 0.5), 1e-12 * square), freedom)
+        settled = moderate(np.maximum(raw / np.maximum(freedom, 0.5), 1e-10 * square), freedom)
         noise, freedom_of = settled.variance, settled.freedom
     added = widening.odd_noise(raw / np.maximum(freedom, 1e-9), freedom, frame.dim)
     guess = np.array([o.mean for o in posts])

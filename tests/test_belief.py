@@ -6,7 +6,7 @@ from scipy.stats import norm
 
 from banister.errors import SettingError
 from banister.safety import belief as module
-from banister.safety.belief import Belief, Believer, _latest
+from banister.safety.belief import Belief, Believer, Seen, _latest, _most_common
 from banister.safety.frame import Frame
 from banister.safety.hierarchy import fit
 from banister.safety.labels import Claims
@@ -313,3 +313,39 @@ def test_standardised_errors_are_calibrated():
             sizes.append((Z * (truth - found.mean)[task]).sum(axis=1) / np.sqrt(variance))
         assert 0.5 < np.sqrt(np.mean(np.square(sizes))) < 1.1
         assert np.quantile(np.abs(sizes), 0.999) < largest
+
+
+@pytest.mark.parametrize(("clicks", "told"), [(0, False), (7, False), (8, True)])
+def test_a_handful_of_clicks_among_zeros_tells_nothing(clicks, told):
+    # 3 features and an intercept: two clicks for each of 4 coefficients
+    rng = np.random.default_rng(0)
+    X, task, y = rng.standard_normal((200, 3)), np.arange(200) % 10, np.zeros(200)
+    y[:clicks] = 1.0
+    none, no_rows = np.zeros(0), np.zeros((0, 3))
+    plays = task, X, y, np.ones(200, dtype=bool), np.full(200, np.nan)
+    seen = Seen(*plays, np.zeros(0, dtype=int), no_rows, none, none, task, X)
+    assert Believer().believe(seen, 10, 200).known.any() == told
+
+
+def test_few_rewards_of_many_values_are_told_from_the_start():
+    X, y = np.random.default_rng(0).standard_normal((5, 3)), np.arange(5.0)
+    none, no_rows, task = np.zeros(0), np.zeros((0, 3)), np.zeros(5, dtype=int)
+    plays = task, X, y, np.ones(5, dtype=bool), np.full(5, np.nan)
+    assert Believer().believe(Seen(*plays, task[:0], no_rows, none, none, task, X), 1, 5).known.all()
+
+
+def test_how_often_the_most_common_reward_came():
+    task, y = np.array([0, 2, 0, 2, 2, 0]), np.array([1.0, 0.0, 1.0, 0.0, 5.0, 2.0])
+    assert _most_common(task, y, 4).tolist() == [2.0, 0.0, 2.0, 0.0]
+
+
+def test_a_task_that_has_earned_only_zeros_does_not_know_its_noise():
+    rng = np.random.default_rng(3)
+    T, n = 12, 60
+    X, task = rng.standard_normal((T * n, 3)), np.repeat(np.arange(T), n)
+    y = (rng.random(T * n) < 0.2).astype(float)
+    y[task == 0] = 0.0
+    none, no_rows = np.zeros(0), np.zeros((0, 3))
+    plays = task, X, y, np.ones(T * n, dtype=bool), np.full(T * n, np.nan)
+    belief = Believer().believe(Seen(*plays, task[:0], no_rows, none, none, task, X), T, T * n)
+    assert belief.noise[0] > 0.8 * np.median(belief.noise)

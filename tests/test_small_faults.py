@@ -24,7 +24,9 @@ def command_line(monkeypatch, capsys, *words):
 
 
 @pytest.mark.parametrize(
-    "policy", [bn.AltGDminGreedy(), bn.LowRankUCB(), bn.TraceNormGreedy(), bn.MomentsGreedy()], ids=str
+    "policy",
+    [bn.AltGDminGreedy(), bn.LowRankUCB(), bn.TraceNormGreedy(), bn.MomentsGreedy()],
+    ids=lambda p: type(p).__name__,
 )
 def test_a_whole_first_reward_leaves_later_ones_their_fractions(policy):
     policy.reset(2, np.random.default_rng(0))

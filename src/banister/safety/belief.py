@@ -32,6 +32,7 @@ from banister.safety.posterior import Posterior, Shared
 _SAMPLED = 256  # tasks from which what is shared is learned; more make its error small beside a task's own
 _PAIRED = 400  # latest rows of a task whose pairs are compared when claims are judged
 _USUAL = 1024  # residuals kept to know what is usual
+_CLICKS = 2  # rewards that are not the usual one, for each coefficient
 _INTERPOLATED = 0.5  # share of a row that the fit spent on it, beyond which its residual tells nothing
 _LEAST_FREEDOM = 3.0  # of Student's quantile; with fewer its tails have no variance
 
@@ -175,7 +176,7 @@ class Believer:
     def believe(self, seen: Seen, n_tasks: int, decisions: int, last: Belief | None = None) -> Belief:
         """A belief from everything seen; `Belief.none` while rewards tell nothing apart."""
         dim = seen.X.shape[1]
-        if len(seen.y) == 0 or np.ptp(seen.y) == 0:
+        if not _telling(seen.y, dim + 1):
             return Belief.none(n_tasks, dim)
         return _Making(self, seen, n_tasks, decisions, last).belief()
 
@@ -227,16 +228,18 @@ class _Making:
         """Sums of plays and of the labels that count."""
         s, T = self.seen, len(self.tasks)
         plays = Factors.of(self.task, self.Z, self.y, T)
+        most = _most_common(self.task, self.y, T)
+        telling = np.where(most > 1, plays.n - most, plays.n)
         place = self.place[s.label_task]
         used = (place >= 0) & trusted.labelled[place]
         if not used.any():
-            return Rows(plays, Factors.none(T, self.frame.dim), np.ones(T))
+            return Rows(plays, Factors.none(T, self.frame.dim), np.ones(T), telling)
         task = place[used]
         labels = Factors.of(
             task, self.frame.rows(s.labelled_features[used]), s.label[used] / self.frame.reward, T
         )
         square = np.bincount(task, weights=(s.label_std[used] / self.frame.reward) ** 2, minlength=T)
-        return Rows(plays, labels, np.where(labels.n > 0, square / np.maximum(labels.n, 1.0), 1.0))
+        return Rows(plays, labels, np.where(labels.n > 0, square / np.maximum(labels.n, 1.0), 1.0), telling)
 
     def _sampled(self, rows: Rows) -> Rows:
         """All tasks, or a fixed random sample of many."""
@@ -272,8 +275,9 @@ class _Making:
             spent, _ = post.spent(post.learned(opened[chunk]))
             freedom[chunk], guess[chunk] = np.maximum(part.plays.n - spent, 0.0), post.mean
         own = np.maximum(raw / np.maximum(freedom, 0.5), LEAST_NOISE * rows.mean_square())
-        found = moderate(own, freedom) if T > 1 else hierarchy.noise
-        odd = widening.odd_noise(raw / np.maximum(freedom, 1e-9), freedom, p)
+        told = np.minimum(freedom, rows.telling)
+        found = moderate(own, told) if T > 1 else hierarchy.noise
+        odd = widening.odd_noise(raw / np.maximum(freedom, 1e-9), told, p)
         return found, opened, guess, odd
 
     def _lean(self) -> widening.Leaning:
@@ -337,6 +341,27 @@ class _Making:
         share = spread / noise[task] ** 2
         told = share < _INTERPOLATED
         return np.sort(error[told] / (noise[task[told]] * np.sqrt(1 - share[told])))
+
+
+def _telling(y: Float, dim: int) -> bool:
+    """Whether rewards can tell anything: where most are one value (no click), enough others must be there.
+
+    A model of `dim` coefficients explains a handful of clicks among many zeros perfectly, and is wrong.
+    """
+    if len(y) == 0:
+        return False
+    most = int(_most_common(np.zeros(len(y), dtype=np.int64), y, 1)[0])
+    return len(y) > most if 2 * most <= len(y) else len(y) - most >= _CLICKS * dim
+
+
+def _most_common(task: Int, y: Float, n_tasks: int) -> Float:
+    """How often each task's most common reward came, (T,)."""
+    order = np.lexsort((y, task))
+    t, value = task[order], y[order]
+    starts = np.flatnonzero(np.r_[True, (t[1:] != t[:-1]) | (value[1:] != value[:-1])])
+    most = np.zeros(n_tasks)
+    np.maximum.at(most, t[starts], np.diff(np.r_[starts, len(t)]))
+    return most
 
 
 def _latest(task: Int, which: Bool, n_tasks: int) -> Int:

@@ -44,11 +44,19 @@ _STEP = 4.0  # factor by which D may change in one pass
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """What a fit is made from: plays, labels, and the variance that labels claim, (T,)."""
+    """What a fit is made from.
+
+    Attributes:
+        plays, labels: factors of the rows.
+        claimed: (T,) the variance that labels claim.
+        telling: (T,) rewards of each task that are not its most common one: a task that has only earned zeros
+            does not know its noise.
+    """
 
     plays: Factors
     labels: Factors
     claimed: Float
+    telling: Float
 
     @property
     def n_tasks(self) -> int:
@@ -62,7 +70,8 @@ class Rows:
 
     def of_tasks(self, tasks: Int | slice) -> Rows:
         """The rows of some tasks."""
-        return Rows(self.plays.of_tasks(tasks), self.labels.of_tasks(tasks), self.claimed[tasks])
+        plays, labels = self.plays.of_tasks(tasks), self.labels.of_tasks(tasks)
+        return Rows(plays, labels, self.claimed[tasks], self.telling[tasks])
 
     def chunks(self) -> list[slice]:
         """Slices of tasks whose matrices stay in the processor's cache."""
@@ -291,9 +300,10 @@ class _Work:
         if number < PASSES // 2:
             return
         if self.T > 1:
-            self.noise = moderate(np.maximum(rss / np.maximum(freedom, 0.5), least), freedom)
+            own = np.maximum(rss / np.maximum(freedom, 0.5), least)
+            self.noise = moderate(own, np.minimum(freedom, self.rows.telling))
             self.level = float(np.average(self.noise.variance, weights=np.maximum(n, 1e-9)))
-        self.kept = ~outlying(rss / np.maximum(freedom, 1e-9), freedom)
+        self.kept = ~outlying(rss / np.maximum(freedom, 1e-9), np.minimum(freedom, self.rows.telling))
 
     def _estimate_labels(self) -> None:
         """A label may be exact while `x'θ` is not: what labels leave unexplained is an error of theirs too.
