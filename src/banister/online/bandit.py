@@ -59,8 +59,8 @@ class SafeBandit:
         max_mixtures: how many mixtures may be played in all; its union bound counts them.
         drift_guard: shut a task's gate when its recent rewards no longer fit the model.
         refits: "background" (a thread), "inline" (inside the call that makes it due) or "manual".
-        growth: share by which rewards must grow before the next refit; None: 0.2 while every gate is shut,
-            then 0.5.
+        growth: share by which rewards must grow before the next refit; None: a quarter, and twofold once
+            hardly a decision stays at its baseline.
         durability: "normal" survives the death of the process, "full" also that of the machine, with an
             fsync a call.
         expire_after: seconds after which a reward comes too late; None: never.

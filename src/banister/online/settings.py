@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from banister.errors import ModelFileError, SettingError
-from banister.policies.certified_mode import EAGER, SETTLED
+from banister.policies.certified_mode import EAGER
 from banister.policies.schedules import GrowthSchedule
 from banister.safety.belief import Believer
 from banister.safety.constraint import Constraint
 from banister.safety.exploration import ConservativeMixture
 
+_SETTLED = GrowthSchedule(first=EAGER.first, share=1.0)  # twice the rows, once hardly a decision stays
 REFITS = ("background", "inline", "manual")
 DURABILITY = ("normal", "full")
 SETTINGS = 2  # the version written; 1, the first release's, said nothing of itself
@@ -74,7 +75,7 @@ class Settings:
         """When to fit again: often while rows can open something, later less; or by the share given."""
         if self.growth is not None:
             return GrowthSchedule(first=EAGER.first, share=self.growth)
-        return SETTLED if settled else EAGER
+        return _SETTLED if settled else EAGER
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""

@@ -36,7 +36,7 @@ class SafeAltGDmin(NeedsReset):
         rank: r; None to find it in the data. In certified mode it is the most directions that tasks may
             share; what they do not explain counts as left over.
         schedule: when certified mode refits, in rounds; by default whenever the data have grown by a quarter,
-            and tenfold once hardly a request stays at its baseline.
+            and twentyfold once hardly a request stays at its baseline.
         confidence: of all bounds of certified mode together.
         mixing: whether the mixture `(1−ρ)x_b + ρζ` can be played while nothing is certified. None: on the
             paper's schedule yes, in certified mode no (a catalogue has no mixtures).
