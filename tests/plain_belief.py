@@ -261,8 +261,9 @@ def plain_belief(seen, decisions, confidence=0.95):
         seen.task[b], Z[b][:, :d], seen.offered_task, frame.rows(seen.offered)[:, :d], T
     )
     added = added + lean.added(Factors.of(seen.task, Z, y, T))
-    L = np.sqrt(widening.tails(T, h.shared.rank, z)) * h.shared.L
-    D, loud, wider = widening.left_over(h), unequal * noise, unequal * opened
+    tails = widening.tails(T, h.shared.rank, z)
+    L = np.sqrt(tails) * h.shared.L
+    D, loud, wider = widening.left_over(h, tails), unequal * noise, unequal * opened
     scale = own_scale(plays, lab, claimed, loud, h.label_level, h.shared.mu, L, D, added, wider, h.size)
     final = posteriors(
         plays, lab, claimed, loud, h.label_level, h.shared.mu, L, scale[:, None] * D + added[:, None]

@@ -47,51 +47,59 @@ def test_directions_of_few_tasks_have_heavier_tails():
     assert tails(10, 2, 3.0) == pytest.approx((student.isf(norm.sf(3.0), 7) / 3.0) ** 2)
     assert tails(10, 2, 3.0) == pytest.approx((4.53 / 3) ** 2, abs=0.01)
     assert tails(2, 1, 3.0) == tails(3, 1, 3.0) == pytest.approx((student.isf(norm.sf(3.0), 1) / 3.0) ** 2)
-    assert tails(4, 0, 3.0) == 1.0
+    # with no direction shared, T − 1 degrees: the left-over is widened by it
+    assert tails(4, 0, 3.0) == pytest.approx((student.isf(norm.sf(3.0), 3) / 3.0) ** 2)
 
 
 def test_a_left_over_that_is_surely_there_counts_many_times():
     h = hierarchy([0.31, 0.0], 0.1)
-    assert left_over(h)[0] == pytest.approx(25 * 0.31)
+    assert left_over(h, 1.0)[0] == pytest.approx(25 * 0.31)
     assert HIDDEN == 25.0
-    assert left_over(hierarchy([0.29, 0.0], 0.1))[0] < 0.31  # below three standard errors
+    assert left_over(hierarchy([0.29, 0.0], 0.1), 1.0)[0] < 0.31  # below three standard errors
 
 
 def test_what_is_not_sure_is_put_at_one_level():
     # total 0.1 + 0.05 − 0.06 = 0.09 over three; its error √3 · 0.1 is larger: counts once
     h = hierarchy([0.1, 0.05, 1e-6], 0.1, unforced=[0.1, 0.05, -0.06], rank=1)
-    np.testing.assert_allclose(left_over(h), 0.03)
+    np.testing.assert_allclose(left_over(h, 1.0), 0.03)
     # nothing seen at all: a thousandth of the standard error
     h = hierarchy([1e-6, 1e-6], [0.1, 0.2], unforced=[-0.1, 0.05], rank=1)
-    np.testing.assert_allclose(left_over(h), [1e-4, 2e-4])
+    np.testing.assert_allclose(left_over(h, 1.0), [1e-4, 2e-4])
 
 
 def test_a_level_that_is_significant_together_counts_many_times():
     # four of 0.2 with standard error 0.1: none sure, but 0.8 against 2 · 0.2: (0.8 − 0.4)/0.8 · 25 = 12.5
     h = hierarchy([0.2] * 4, 0.1)
-    np.testing.assert_allclose(left_over(h), 0.2 * 12.5)
+    np.testing.assert_allclose(left_over(h, 1.0), 0.2 * 12.5)
     # 0.41 against 0.4: seen, but hardly: 25 · 0.01/0.41 = 0.61 is no more than once
     h = hierarchy([0.1025] * 4, 0.1, rank=1)
-    np.testing.assert_allclose(left_over(h), 0.1025)
+    np.testing.assert_allclose(left_over(h, 1.0), 0.1025)
 
 
 def test_while_nothing_is_shared_the_level_is_taken_two_standard_errors_up():
     # total 0.09, its error √3 · 0.1: (0.09 + 2 · 0.1732)/3 for all, also for one that is sure and less
     h = hierarchy([0.1, 0.05, 1e-6], 0.1, unforced=[0.1, 0.05, -0.06])
-    np.testing.assert_allclose(left_over(h), (0.09 + 2 * np.sqrt(3) * 0.1) / 3)
+    np.testing.assert_allclose(left_over(h, 1.0), (0.09 + 2 * np.sqrt(3) * 0.1) / 3)
     h = hierarchy([0.004, 0.05, 1e-6], [0.001, 0.1, 0.1], unforced=[0.004, 0.05, 0.0])
-    np.testing.assert_allclose(left_over(h), (0.05 + 2 * np.sqrt(2) * 0.1) / 2)
+    np.testing.assert_allclose(left_over(h, 1.0), (0.05 + 2 * np.sqrt(2) * 0.1) / 2)
+
+
+def test_few_tasks_widen_the_left_over_only_while_nothing_is_shared():
+    values = [0.31, 0.05, 1e-6]
+    alone, shared = (hierarchy(values, 0.1, rank=rank) for rank in (0, 1))
+    np.testing.assert_allclose(left_over(alone, 3.0), 3.0 * left_over(alone, 1.0))
+    np.testing.assert_allclose(left_over(shared, 3.0), left_over(shared, 1.0))
 
 
 def test_what_is_unseen_stays_as_large_as_it_may_be():
     h = hierarchy([0.5, 1e-6, 1e-6], 0.1, unseen=[False, False, True], size=7.0, rank=1)
-    wide = left_over(h)
+    wide = left_over(h, 1.0)
     assert wide[2] == 7.0
     assert wide[1] < 1e-3
 
 
 def test_no_left_over_explains_more_than_a_hundred_times_the_rewards():
-    assert left_over(hierarchy([5.0, 1e-6], 0.1, size=1.0))[0] == 100.0
+    assert left_over(hierarchy([5.0, 1e-6], 0.1, size=1.0), 1.0)[0] == 100.0
 
 
 def test_errors_of_the_left_over_are_wider_while_nothing_is_shared():

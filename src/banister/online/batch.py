@@ -175,8 +175,8 @@ def _judged(engine: Engine, batch: Batch, rows: slice, task: Int) -> Iterator[De
     )  # fmt: skip
     for number, t, a, b, sure, code, bound, floor, least, most, error, mark, own in columns:
         yield DecisionRecord(
-            number, now, t, engine.model.version, a, b, sure, REASONS[code], bound, floor, least, most, error,
-            1.0, None, None, None, K, mark, own[b].tobytes(), None if a == b else own[a].tobytes(),
+            number, now, t, engine.model.version, a, b, sure, REASONS[code].value, bound, floor, least, most,
+            error, 1.0, None, None, None, K, mark, own[b].tobytes(), None if a == b else own[a].tobytes(),
             own[number % K].tobytes() if Memory.samples(number) else None,
             own.tobytes() if engine.settings.keep_actions else None, None,
         )  # fmt: skip

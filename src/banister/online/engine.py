@@ -287,8 +287,8 @@ class Engine:
             if explored is not None:
                 action, (features, bound) = -1, explored
         return DecisionRecord(
-            number, time.time(), task, self.model.version, action, baseline, certified, REASONS[code], bound,
-            floor, request.low, request.high, request.std, 1.0, None, None, None, len(actions), digest,
+            number, time.time(), task, self.model.version, action, baseline, certified, REASONS[code].value,
+            bound, floor, request.low, request.high, request.std, 1.0, None, None, None, len(actions), digest,
             actions[baseline].tobytes(), None if action == baseline else features.tobytes(),
             actions[number % len(actions)].tobytes() if Memory.samples(number) else None,
             actions.tobytes() if self.settings.keep_actions else None, key,

@@ -205,7 +205,9 @@ class _Making:
         unequal = widening.unequal_noise(self.y - np.einsum("np,np->n", self.Z, guess[self.task]), self.Z)
         added += self._lean().added(rows.plays)
         kappa = widening.tails(len(self.tasks), hierarchy.shared.rank, self.z)
-        wide = Shared(hierarchy.shared.mu, np.sqrt(kappa) * hierarchy.shared.L, widening.left_over(hierarchy))
+        wide = Shared(
+            hierarchy.shared.mu, np.sqrt(kappa) * hierarchy.shared.L, widening.left_over(hierarchy, kappa)
+        )
         level = unequal * noise.variance
         mean, V, away = self._widen(rows, level, hierarchy, wide, added, unequal * opened)
         began = len(self.y) if start is None else start.rows

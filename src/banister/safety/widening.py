@@ -37,16 +37,18 @@ def tails(n_tasks: int, rank: int, z: float) -> float:
     """How much wider directions seen in few tasks are taken: the ratio of Student's quantile to the normal's.
 
     Examples:
-        >>> round(tails(1000, 2, 4.0), 2), tails(5, 0, 4.0)
-        (1.02, 1.0)
+        >>> round(tails(1000, 2, 4.0), 2), round(tails(20, 0, 4.0), 2)
+        (1.01, 1.63)
     """
-    if rank == 0:
-        return 1.0
     return float(student.isf(norm.sf(z), max(n_tasks - rank - 1, 1)) / z) ** 2
 
 
-def left_over(hierarchy: Hierarchy) -> Float:
-    """D with what rows cannot tell apart put at one common level, and what they surely show multiplied."""
+def left_over(hierarchy: Hierarchy, tails: float) -> Float:
+    """D with what rows cannot tell apart put at one common level, and what they surely show multiplied.
+
+    While no direction is shared D is all that is known of directions that a task's rows do not show: then it
+    is widened by the `tails` of few tasks.
+    """
     D, spread = hierarchy.shared.D, hierarchy.spread
     own = _SURE * spread < D
     wide = np.where(own, HIDDEN * D, D)
@@ -62,6 +64,8 @@ def left_over(hierarchy: Hierarchy) -> Float:
             wide = np.maximum(wide, level)
         unseen = hierarchy.unseen[rest]
         wide[rest] = np.where(unseen, hierarchy.size, np.maximum(level, 1e-3 * spread[rest]))
+    if hierarchy.shared.rank == 0:
+        wide = tails * wide
     capped: Float = np.minimum(wide, _LARGEST * hierarchy.size)
     return capped
 

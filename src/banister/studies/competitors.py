@@ -236,8 +236,8 @@ def parse_names(text: str) -> tuple[str, ...]:
     Some labels hold a comma, so the longest run of parts that is a label counts as one.
 
     Examples:
-        >>> parse_names("moments, Safe-AltGDmin, paper, Trace norm")
-        ('moments', 'paper', 'trace-norm')
+        >>> parse_names("moments, Safe-AltGDmin, certified, Trace norm")
+        ('moments', 'certified', 'trace-norm')
     """
     known = {_key(word): c.name for c in _LIST for word in (c.name, c.label)}
     parts = [part for part in text.split(",") if part.strip()]
