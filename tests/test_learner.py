@@ -201,17 +201,19 @@ def test_contradicted_baselines_of_many_tasks_are_a_change_of_all():
     learner = Learner(Constraint(0.2), Believer(), Memory(2))
     learner.use(b)
     # five of a hundred known
-    assert [learner.disagreed(t, 10 + t) for t in (0, 1, 1, 2, 3)] == [None] * 5
-    assert learner.gates.any_open
+    alone = [Alarm(0, 10, 1.0), Alarm(1, 11, 2.0), None, Alarm(2, 12, 3.0), Alarm(3, 13, 4.0)]
+    assert [learner.disagreed(t, 10 + t) for t in (0, 1, 1, 2, 3)] == alone
+    assert learner.gates.codes[:5].tolist() == [DRIFT] * 4 + [CERTIFIED]
+    assert learner.memory.since == {0: 10, 1: 11, 2: 12, 3: 13}
     assert learner.disagreed(4, 20) == Alarm(EVERY_TASK, 20, 5.0)
     assert not learner.gates.any_open
-    assert learner.memory.since == {EVERY_TASK: 20}
+    assert learner.memory.since[EVERY_TASK] == 20
     assert learner.disagreed(5, 21) is None  # all are shut already
     few = Learner(Constraint(0.2), Believer(), Memory(2))
     few.use(belief([[1.0, 2.0]] * 4, np.zeros((4, 2, 2))))
-    assert [few.disagreed(t, t) is None for t in (0, 1, 2)] == [True, True, False]  # three at least
+    assert [few.disagreed(t, t).task for t in (0, 1, 2)] == [0, 1, EVERY_TASK]  # three at least
     few.use(few.belief)  # a new belief has been contradicted by nobody
-    assert [few.disagreed(t, t) is None for t in (0, 1)] == [True, True]
+    assert [few.disagreed(t, t).task for t in (0, 1)] == [0, 1]
 
 
 def test_a_contradicted_baseline_dates_the_change():
@@ -227,7 +229,7 @@ def test_a_state_put_back_is_as_it_was():
     learner = Learner(Constraint(0.2), Believer(), Memory(2))
     learner.use(belief([[1.0, 2.0]] * 4, np.zeros((4, 2, 2))))
     learner.disagreed(0, 3)
-    learner.decide_one(0, np.eye(2), 0, UNKNOWN, UNKNOWN, 0.0)
+    learner.decide_one(1, np.eye(2), 0, UNKNOWN, UNKNOWN, 0.0)
     kept = learner.state()
     learner.decide_one(9, np.eye(2), 0, UNKNOWN, UNKNOWN, 0.0)
     for t in (1, 2):
@@ -235,11 +237,11 @@ def test_a_state_put_back_is_as_it_was():
     assert not learner.gates.any_open
     assert not learner.settled
     learner.put_back(kept)
-    assert learner.gates.codes.tolist() == [CERTIFIED] * 4
-    assert learner.memory.since == {}
+    assert learner.gates.codes.tolist() == [DRIFT] + [CERTIFIED] * 3
+    assert learner.memory.since == {0: 3}
     assert learner.settled
-    assert learner.disagreed(1, 7) is None  # two of the three that it takes
-    assert learner.disagreed(2, 8) is not None
+    assert learner.disagreed(1, 7).task == 1  # two of the three that it takes
+    assert learner.disagreed(2, 8).task == EVERY_TASK
 
 
 def test_settled_when_hardly_a_request_is_uncertain():

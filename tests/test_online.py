@@ -204,7 +204,7 @@ def test_gates_that_requests_shut_stay_shut_when_reopened(tmp_path):
     assert wrong.reason == "fallback:baseline-disagrees"
     bandit.close()
     with SafeBandit.load(path) as again:
-        assert again.decide(**request).reason == "fallback:baseline-disagrees"
+        assert again.decide(**request).reason == "fallback:drift"
         assert again.audit().passed
 
 

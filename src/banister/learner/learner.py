@@ -120,16 +120,17 @@ class Learner:
         return int(out.chosen[0]), float(out.bound[0]), float(out.floor[0]), why
 
     def disagreed(self, task: int, number: int) -> Alarm | None:
-        """A claimed baseline reward contradicted the belief at decision `number`, which shut the task's gate.
+        """A claimed baseline reward contradicted the belief at decision `number`: the task has changed.
 
-        Where that happens to many tasks under one belief, all have changed.
+        Where that happens to many tasks under one belief, all have. Each task is said once a belief.
         """
-        self._disagreed.setdefault(task, number)
-        known = int(self.belief.known.sum())
-        if len(self._disagreed) < max(_FEW, _SHARE * known) or not self.gates.any_open:
+        if task in self._disagreed or not self.gates.any_open:
             return None
-        self.forget(EVERY_TASK, number)
-        return Alarm(EVERY_TASK, number, float(len(self._disagreed)))
+        self._disagreed[task] = number
+        many = len(self._disagreed) >= max(_FEW, _SHARE * int(self.belief.known.sum()))
+        whose = EVERY_TASK if many else task
+        self.forget(whose, number)
+        return Alarm(whose, number, float(len(self._disagreed)))
 
     def claim(self, task: int, x: Float, reward: float, std: float, number: int) -> None:
         """Remember a claimed baseline reward of decision `number`."""
