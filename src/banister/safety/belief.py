@@ -11,12 +11,14 @@ Immutable, made by `believe` from everything seen. The steps, each a file of its
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 from scipy.stats import t as student
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from banister.contract import Bool
 from banister.data import Float, Int
@@ -178,7 +180,13 @@ class Believer:
         dim = seen.X.shape[1]
         if not _telling(seen.y, dim + 1):
             return Belief.none(n_tasks, dim)
-        return _Making(self, seen, n_tasks, decisions, last).belief()
+        with _threads().limit(limits=1):  # matrices are small: a second thread doubles the time
+            return _Making(self, seen, n_tasks, decisions, last).belief()
+
+
+@cache
+def _threads() -> ThreadpoolController:
+    return ThreadpoolController()
 
 
 class _Making:
