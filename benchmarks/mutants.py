@@ -262,7 +262,7 @@ MUTANTS = [
         "learner/learner.py",
         ("alarm-open", "self.gates.shut(task, DRIFT)", "pass", "a drifted task is served"),
         ("alarm-remember", "self.memory.forget(task, since)", "pass", "rows from before a drift are learned from"),
-        ("warm-after-drift", "None if EVERY_TASK in snapshot.since else self.belief", "self.belief", "the old world is where the new fit begins"),
+        ("warm-after-drift", "None if EVERY_TASK in snapshot.since else last", "last", "the old world is where the new fit begins"),
         ("few", "_FEW = 3", "_FEW = 1", "one wrong claim forgets all"),
         ("share", "_SHARE = 0.05", "_SHARE = 0.9", "many wrong claims change nothing"),
         ("dated", "max(alarm.since, self._disagreed.get(alarm.task, 0))", "alarm.since", "a claim does not date a change"),

@@ -184,9 +184,10 @@ class Learner:
 
     def refit(self, n_tasks: int, decisions: int) -> None:
         """A new belief from everything that counts."""
-        self.use(self.believe(self.memory.snapshot(), n_tasks, decisions))
+        self.use(next_belief(self.believer, self.memory.snapshot(), n_tasks, decisions, self.belief))
 
-    def believe(self, snapshot: Snapshot, n_tasks: int, decisions: int) -> Belief:
-        """The belief that follows from a snapshot; nothing changes."""
-        last = None if EVERY_TASK in snapshot.since else self.belief
-        return self.believer.believe(snapshot.seen(), n_tasks, decisions, last)
+
+def next_belief(believer: Believer, snapshot: Snapshot, n_tasks: int, decisions: int, last: Belief) -> Belief:
+    """The belief that follows from a snapshot; after a change of all tasks the last one is no start."""
+    before = None if EVERY_TASK in snapshot.since else last
+    return believer.believe(snapshot.seen(), n_tasks, decisions, before)

@@ -32,7 +32,7 @@ CARDS: dict[str, tuple[Card, ...]] = {
             horizon="only for mixing",
             rank="given or estimated",
             safe="yes, checked on the data",
-            refits="when the data have grown by a fifth, by half once a gate is open",
+            refits="when the data have grown by a quarter, twentyfold once hardly a request stays",
             cost="T (K d + a few d²); a refit is a few low-rank fits",
             use="something is at risk and tasks share a representation: the default choice",
         ),

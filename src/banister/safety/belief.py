@@ -10,7 +10,7 @@ Immutable, made by `believe` from everything seen. The steps, each a file of its
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -94,7 +94,6 @@ class Belief:
     rank: int = 0
     claims: Claims = Claims.NONE
     start: Start | None = None
-    details: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for value in vars(self).values():
