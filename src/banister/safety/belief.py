@@ -24,6 +24,7 @@ from banister.contract import Bool
 from banister.data import Float, Int
 from banister.errors import SettingError
 from banister.safety import _kernels, widening
+from banister.safety.draw import root_of
 from banister.safety.factors import Factors
 from banister.safety.frame import Frame
 from banister.safety.hierarchy import LEAST_NOISE, Hierarchy, Rows, Start, fit
@@ -115,6 +116,18 @@ class Belief:
         """Expected rewards of actions (n, d), in the users' units, (n,)."""
         expected: Float = self.frame.rows(X) @ self.mean[task] * self.frame.reward
         return expected
+
+    def guess(self, task: int) -> tuple[Float, Float] | None:
+        """Mean (p,) and a root (p, m) of the covariance of a task; one never seen is like any other.
+
+        None while nothing is known.
+        """
+        if task < self.n_tasks and self.known[task]:
+            return self.mean[task], root_of(self.V[task])
+        if self.start is None:
+            return None
+        shared = self.start.shared
+        return shared.mu, np.hstack([shared.L, np.diag(np.sqrt(shared.D))])
 
     def contrast(self, task: int, step: Float, weight: float = 0.0) -> tuple[float, float]:
         """Estimate and standard error of `step'θ_t`, in the users' units.

@@ -143,6 +143,11 @@ class Budget:
         return len(self.sums) - 1
 
     @property
+    def exposure(self) -> Float:
+        """(T + 1, 2) draws beyond their free shares that wait for rewards: their number, and Σp."""
+        return self.sums[:, _b.EXPOSED : _b.EXPOSURE + 1]
+
+    @property
     def ready(self) -> bool:
         """Whether the rates are set; until then nothing counts and only free draws may be made."""
         return bool(self.rates[0] > 0.0)

@@ -15,6 +15,9 @@ class Reason(StrEnum):
     NEW_TASK = "fallback:new-task"
     DISAGREES = "fallback:baseline-disagrees"
     DRIFT = "fallback:drift"
+    DRAWN = "drawn"
+    KEPT_HOLDOUT = "kept:holdout"
+    HARMED = "fallback:harm"
 
     @property
     def code(self) -> int:
@@ -24,5 +27,7 @@ class Reason(StrEnum):
 
 REASONS = tuple(Reason)
 CODES = {reason: code for code, reason in enumerate(REASONS)}
-CERTIFIED, BASELINE_BEST, TOO_UNCERTAIN, NO_DATA, NEW_TASK, DISAGREES, DRIFT = range(len(REASONS))
+(
+    CERTIFIED, BASELINE_BEST, TOO_UNCERTAIN, NO_DATA, NEW_TASK, DISAGREES, DRIFT, DRAWN, KEPT_HOLDOUT, HARMED,
+) = range(len(REASONS))  # fmt: skip
 OPEN = CERTIFIED  # a gate's state: what it allows is decided action by action

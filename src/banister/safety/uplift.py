@@ -29,12 +29,12 @@ import numpy as np
 from banister.contract import Bool
 from banister.data import Float, Int
 from banister.errors import InputError, SettingError, ShapeError
-from banister.safety._betting_kernels import bet, compiled, lower_bound, lower_bounds
+from banister.safety._betting_kernels import bet, compiled, lower_bound, lower_bounds, running_mean
 
 _RATES = 22  # from 8/range to 4e-6/range: 10^10 rows with a spread of the whole range
 _TOP = 8.0
 _LOG_WEIGHTS = np.full(_RATES, -np.log(_RATES))
-_ROWS, _SUM = 0, 1
+_ROWS, _SUM, _PLAYS, _EARNED = range(4)  # columns of `sums`: all rewards, and the baseline's
 _STATE = ("below", "above", "sums")
 
 
@@ -76,12 +76,24 @@ class Uplift:
         self.rates: Float = _TOP / (high - low) * 0.5 ** np.arange(_RATES)
         self.below: Float = np.zeros((tasks + 1, _RATES))
         self.above: Float = np.zeros((tasks + 1, _RATES))
-        self.sums: Float = np.zeros((tasks + 1, 2))
+        self.sums: Float = np.zeros((tasks + 1, 4))
 
     @property
     def fleet(self) -> int:
         """The row of the fleet."""
         return len(self.sums) - 1
+
+    def grow_to(self, tasks: int) -> None:
+        """Make room for new tasks, before the fleet's row."""
+        for name in _STATE:
+            old = getattr(self, name)
+            new = np.zeros((tasks - len(old) + 1, *old.shape[1:]))
+            setattr(self, name, np.concatenate([old[:-1], new, old[-1:]]))
+
+    def centre(self, task: int) -> float:
+        """The mean reward of a task's baseline so far, drawn towards the fleet's."""
+        own, fleet = self.sums[task], self.sums[self.fleet]
+        return float(running_mean(own[_PLAYS], own[_EARNED], fleet[_PLAYS], fleet[_EARNED], self.low))
 
     def update(
         self,
@@ -124,7 +136,7 @@ class Uplift:
 
     def interval(self, row: int) -> Interval:
         """Mean uplift of a row so far."""
-        n, total = self.sums[row]
+        n, total = self.sums[row, :_PLAYS]
         if n == 0:
             return Interval(float("nan"), self.low - self.high, self.high - self.low, 0.0)
         odds = np.log(2.0 / (1.0 - self.confidence))
@@ -171,6 +183,9 @@ def _update(  # type: ignore[no-untyped-def]
             bet(above[row], rates, -z, 0.0, -most, certain, 1.0)
             sums[row, _ROWS] += 1.0
             sums[row, _SUM] += z
+            if played_baseline[i]:
+                sums[row, _PLAYS] += 1.0
+                sums[row, _EARNED] += y[i]
 
 
 @compiled
