@@ -64,9 +64,7 @@ class Drawer:
         size = 8 * 64 * learner.belief.mean.shape[1]
         self._most = max(1, _ROOM // size)
 
-    def draw(
-        self, task: int, actions: Float, baseline: int, low: float, high: float, std: float
-    ) -> Drawn:
+    def draw(self, task: int, actions: Float, baseline: int, low: float, high: float, std: float) -> Drawn:
         """Probabilities for one request; see `Learner.decide_one`."""
         if self.terms.promise is Promise.DECISION:
             return self._by_decision(task, actions, baseline, low, high, std)

@@ -25,8 +25,8 @@ from banister.online.ledger import Ledger, Played
 from banister.online.logs import LogRows
 from banister.online.mixing import mixed
 from banister.online.model import FORMAT, Model
-from banister.online.rebuild import rebuild
 from banister.online.posting import post
+from banister.online.rebuild import rebuild
 from banister.online.record import (
     MIXTURE,
     AlarmRecord,
@@ -321,15 +321,11 @@ class Engine:
     def _drawn(
         self, drawer: Drawer, request: Request, task: int, number: int, digest: int, key: str | None
     ) -> DecisionRecord:
-        made = drawer.draw(
-            task, request.actions, request.baseline, request.low, request.high, request.std
-        )
+        made = drawer.draw(task, request.actions, request.baseline, request.low, request.high, request.std)
         action = pick(made.probabilities, uniform(self.settings.seed, str(number)))
         certified = action == made.certified
         verdict = certified, REASONS[made.code_of(action)].value, made.bound, made.floor
-        record = self._record(
-            request, task, number, digest, key, action, request.actions[action], verdict
-        )
+        record = self._record(request, task, number, digest, key, action, request.actions[action], verdict)
         return record._replace(
             probability=float(made.probabilities[action]), probabilities=made.probabilities.tobytes(),
             promise=drawer.terms.promise.value, limited_by=made.limited_by,

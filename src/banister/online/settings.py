@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from banister.errors import ModelFileError, SettingError
+from banister.online.door import check_number
 from banister.policies.certified_mode import EAGER
 from banister.policies.schedules import GrowthSchedule
 from banister.safety.belief import Believer
 from banister.safety.constraint import Constraint
 from banister.safety.exploration import ConservativeMixture
-from banister.online.door import check_number
 from banister.safety.promise import ON_HARM, Promise, Terms, check_range
 
 _SETTLED = GrowthSchedule(first=EAGER.first, share=1.0)  # twice the rows, once hardly a decision stays
@@ -76,8 +76,13 @@ class Settings:
 
     def terms(self) -> Terms | None:
         """What draws must keep to; None where nothing is drawn."""
-        if not self.randomise:
-            return None
+        return self._terms() if self.randomise else None
+
+    def sentence(self) -> str:
+        """The promise in one plain sentence."""
+        return self._terms().sentence()
+
+    def _terms(self) -> Terms:
         return Terms(
             promise=Promise(self.promise), alpha=float(self.alpha), confidence=float(self.confidence),
             reward_range=self.reward_range, holdout=self.holdout, seed=self.seed,

@@ -7,7 +7,9 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from banister.learner.account import Account
 from banister.online.engine import Engine
+from banister.safety.gates import EVERY_TASK
 from banister.safety.reasons import OPEN, REASONS
 
 _Z = 1.959963984540054
@@ -24,6 +26,10 @@ class TaskStatus:
         moved: decisions that left it since the last drift.
         uplift: what each of those is thought to earn above the baseline, by the model that serves; or None.
         uplift_low, uplift_high: its 95 % interval.
+        gain, gain_low, gain_high: what a decision earned above the baseline on average, measured from draws
+            without a model; the interval holds at all times at the bandit's confidence. None without draws.
+        saved: what the task, or with the promise "fleet" the fleet, has certainly earned beyond the share of
+            its baseline that was promised; harmed: how often its draws were found to fall short.
         worst_margin: the least by which a bound cleared its floor; None if no decision left the baseline.
         gate: "open", or why it is shut now.
     """
@@ -38,6 +44,11 @@ class TaskStatus:
     uplift_high: float | None
     worst_margin: float | None
     gate: str
+    gain: float | None = None
+    gain_low: float | None = None
+    gain_high: float | None = None
+    saved: float | None = None
+    harmed: int = 0
 
 
 @dataclass(frozen=True)
@@ -52,6 +63,9 @@ class Status:
         retracted: accepted rewards that were taken back.
         drifts: alarms so far.
         tasks: one entry a task, in order of appearance.
+        promise: what is guaranteed, in a sentence.
+        gain, gain_low, gain_high: of the fleet, as for a task.
+        harmed: how often draws of the fleet were found to fall short.
     """
 
     model_version: int
@@ -66,6 +80,11 @@ class Status:
     retracted: int
     drifts: int
     tasks: list[TaskStatus]
+    promise: str
+    gain: float | None
+    gain_low: float | None
+    gain_high: float | None
+    harmed: int
 
     @property
     def left(self) -> float:
@@ -87,10 +106,17 @@ class Status:
             f"{self.duplicates} duplicates, {self.drifts} drifts; claimed baseline rewards: {self.claims}"
         )
         lines = [f"  {t.task}: {t.left:.0%} left, {_uplift(t)}, {t.rows} rows, {t.gate}" for t in self.tasks]
-        return "\n".join([head, *lines])
+        earned = [] if self.gain is None else [f"measured: {_measured(self)} a decision above the baseline"]
+        return "\n".join([head, f"promise: {self.promise}", *earned, *lines])
+
+
+def _measured(of: Status | TaskStatus) -> str:
+    return f"{of.gain:+.3g} [{of.gain_low:.3g}, {of.gain_high:.3g}]"
 
 
 def _uplift(t: TaskStatus) -> str:
+    if t.gain is not None:
+        return f"measured {_measured(t)}"
     return (
         "no uplift yet"
         if t.uplift is None
@@ -109,6 +135,8 @@ def status_of(engine: Engine) -> Status:
         engine.model.version, belief.rank, str(belief.claims), store.decisions, store.rewards,
         waiting - expired, expired,
         refused.get("duplicate", 0), refused.get("expired", 0), len(retracted), store.drifts, tasks,
+        engine.settings.sentence(), *_gain(engine.account, EVERY_TASK),
+        0 if engine.account is None else engine.account.harm(EVERY_TASK),
     )  # fmt: skip
 
 
@@ -143,7 +171,21 @@ def _task(engine: Engine, t: int, label: str, rows: int) -> TaskStatus:
         high,
         margin if math.isfinite(margin) else None,
         _gate(engine, t),
+        *_gain(engine.account, t),
+        *_savings(engine.account, t),
     )
+
+
+def _gain(account: Account | None, task: int) -> tuple[float | None, float | None, float | None]:
+    """Measured uplift and its interval; None before the first reward of a draw."""
+    found = None if account is None else account.gain(task)
+    return (None, None, None) if found is None or not found.rows else (found.value, found.low, found.high)
+
+
+def _savings(account: Account | None, task: int) -> tuple[float | None, int]:
+    if account is None or account.budget is None:
+        return None, 0
+    return account.allowance(task).savings, account.harm(task)
 
 
 def _interval(engine: Engine, t: int, moved: int) -> tuple[float | None, float | None, float | None]:

@@ -131,8 +131,9 @@ def mixture(  # type: ignore[no-untyped-def]
         moved, keep = known * (r - mean_b), 1.0 - v_b * known
         own_d -= cross * known * own_b
         p, margin = _with_doubt(
-            gain + cross * moved, mean_b + v_b * moved - least, v_gain - cross * cross * known + label_error**2,
-            cross * keep, v_b * keep, _moment(own_d, left), abs(keep) * _moment(own_b, left), z, free,
+            gain + cross * moved, mean_b + v_b * moved - least,
+            v_gain - cross * cross * known + label_error**2, cross * keep, v_b * keep,
+            _moment(own_d, left), abs(keep) * _moment(own_b, left), z, free,
         )  # fmt: skip
         return (p, (least + margin) * unit, least * unit) if p > free else (free, np.nan, least * unit)
     s_d, s_b = _moment(own_d, left), _moment(own_b, left)
