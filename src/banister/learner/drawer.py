@@ -79,7 +79,7 @@ class Drawer:
         wished = self._wish(task, actions, baseline)
         p, name, savings = self.account.allowance(task)
         caps = {name: p}
-        if self.terms.promise is Promise.FLEET:
+        if self.terms.promise is Promise.FLEET and min(p, wished.p) > self.terms.free:
             caps[DECISION] = self._cap(task, actions, baseline, wished, (low, high, std), FLEET_CAP)[0]
         made = combine(wished, baseline, free=self.terms.free, caps=caps, holdout=self.terms.holdout)
         code = DRAWN if made.p > 0.0 else BASELINE_BEST

@@ -121,7 +121,13 @@ class _Replays:
             if replay is not None:
                 replay.see(record)
         if self.account is not None:
-            post(self.account, record, self.ledger)
+            self._post(self.account, record)
+
+    def _post(self, account: Account, record: Any) -> None:
+        try:
+            post(account, record, self.ledger)
+        except (ValueError, IndexError, OverflowError) as reason:
+            self.found.blame(f"A record cannot be counted in the account of draws ({reason}): {record[:3]}.")
 
     def _of(self, version: int) -> _Replay | None:
         """The replay of a model; the last few are kept, where several processes serve from two at once."""
@@ -265,7 +271,7 @@ class _Replay:
 
 
 def _seen(record: DecisionRecord) -> tuple[Float, int]:
-    """What the ledger keeps of the actions without whole sets: what was played and the baseline's; its place."""
+    """What the ledger keeps where whole sets are not kept: what was played, the baseline's, and its place."""
     if record.moved:
         return np.stack([record.played, record.baseline_vector]), 1
     return record.baseline_vector[None], 0

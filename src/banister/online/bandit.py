@@ -74,7 +74,7 @@ class SafeBandit:
             rewards that cannot be negative, a draw that leaves the baseline with probability alpha is worth
             at least 1 − alpha of it, whatever is true. Without a range nothing is drawn by default.
         holdout: the baseline's share of draws that never vanishes, so that the gain can be measured. None:
-            0.1 for "task" and "fleet", else 0.
+            0.1 for "task", 0.05 for "fleet", else 0.
         randomise: whether decisions are draws, whose probabilities are written down. None: if a reward range
             is given.
         on_harm: what draws of a task fall back to where they were found to fall short: "free", what the range

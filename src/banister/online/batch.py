@@ -203,6 +203,6 @@ def _judged(engine: Engine, batch: Batch, rows: slice, task: Int) -> Iterator[De
         yield DecisionRecord(
             number, now, t, engine.model.version, a, b, sure, REASONS[code].value, bound, floor, least, most,
             error, 1.0, None, None, None, K, mark, own[b].tobytes(), None if a == b else own[a].tobytes(),
-            own[number % K].tobytes() if Memory.samples(number) else None,
+            own[Memory.sampled(number, K)].tobytes() if Memory.samples(number) else None,
             own.tobytes() if engine.settings.keep_actions else None, None,
         )  # fmt: skip

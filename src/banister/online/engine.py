@@ -340,7 +340,7 @@ class Engine:
             number, time.time(), task, self.model.version, action, baseline, *verdict,
             request.low, request.high, request.std, 1.0, None, None, None, len(actions), digest,
             actions[baseline].tobytes(), None if action == baseline else features.tobytes(),
-            actions[number % len(actions)].tobytes() if Memory.samples(number) else None,
+            actions[Memory.sampled(number, len(actions))].tobytes() if Memory.samples(number) else None,
             actions.tobytes() if self.settings.keep_actions else None, key,
         )  # fmt: skip
 

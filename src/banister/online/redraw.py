@@ -47,7 +47,7 @@ def overdrawn(record: DecisionRecord, odds: Float, terms: Terms, account: Accoun
     if account.stopped(record.task) and p > 0.0:
         yield f"Decision {record.id}: it may leave the baseline although draws of its task had done harm."
     elif p > max(terms.free, account.allowance(record.task).p) + _CLOSE:
-        yield f"Decision {record.id}: it leaves the baseline with probability {p:.6g}, which nothing paid for."
+        yield f"Decision {record.id}: it leaves with probability {p:.6g}, which nothing paid for."
 
 
 def other_draw(record: DecisionRecord, odds: Float, actions: Float, drawer: Drawer) -> Iterator[str]:

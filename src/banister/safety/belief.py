@@ -11,7 +11,7 @@ Immutable, made by `believe` from everything seen. The steps, each a file of its
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,6 +112,15 @@ class Belief:
         d = len(self.frame.scale)
         return self.frame.reward * self.mean[:, :d] / self.frame.scale
 
+    @cached_property
+    def steady(self) -> Float:
+        """(T,) noise, where it is below what is usual of all tasks taken as that.
+
+        A task that mostly plays what always earns the same shows little noise, and its other actions may have
+        as much as anywhere: what their rewards are compared with, and how far they are explored, go by this.
+        """
+        return steady(self.noise, self.known)
+
     def predict(self, task: int, X: Float) -> Float:
         """Expected rewards of actions (n, d), in the users' units, (n,)."""
         expected: Float = self.frame.rows(X) @ self.mean[task] * self.frame.reward
@@ -123,7 +132,7 @@ class Belief:
         None while nothing is known.
         """
         if task < self.n_tasks and self.known[task]:
-            return self.mean[task], root_of(self.V[task])
+            return self.mean[task], self.steady[task] / self.noise[task] * root_of(self.V[task])
         if self.start is None:
             return None
         shared = self.start.shared
@@ -341,7 +350,7 @@ class _Making:
             labelled=self._placed(trusted.labelled),
             label_error=float(np.sqrt(hierarchy.label_level)),
             known=self._placed(np.ones(len(self.tasks), dtype=bool)),
-            usual=self._usual(mean, V, np.sqrt(noise.variance)),
+            usual=self._usual(mean, V, steady(np.sqrt(noise.variance))),
             rank=hierarchy.shared.rank,
             claims=trusted.verdict,
             start=Start(hierarchy.shared, hierarchy.level, began),
@@ -363,6 +372,12 @@ class _Making:
         share = spread / noise[task] ** 2
         told = share < _INTERPOLATED
         return np.sort(error[told] / (noise[task[told]] * np.sqrt(1 - share[told])))
+
+
+def steady(noise: Float, known: Bool | slice = slice(None)) -> Float:
+    """Noise levels (T,), none below the root mean square of those known."""
+    level = float(np.sqrt(np.mean(noise[known] ** 2))) if len(noise[known]) else 0.0
+    return np.maximum(noise, level)
 
 
 def _telling(y: Float, dim: int) -> bool:

@@ -21,6 +21,7 @@ log is not known beforehand, and nothing of it is thrown away.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -77,6 +78,7 @@ class Uplift:
         self.below: Float = np.zeros((tasks + 1, _RATES))
         self.above: Float = np.zeros((tasks + 1, _RATES))
         self.sums: Float = np.zeros((tasks + 1, 4))
+        self._one = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=bool), np.zeros((5, 1))
 
     @property
     def fleet(self) -> int:
@@ -116,23 +118,32 @@ class Uplift:
         """
         if (drawn is None) != (mean is None):
             raise InputError("Give guesses for both what was drawn and the mean of the draw, or for neither.")
-        one = np.array([[y, pi_b, k, np.nan if drawn is None else drawn, k if mean is None else mean]])
-        self.update_many(np.array([task]), np.array([played_baseline]), *one.T)
+        tasks, plays, numbers = self._one
+        tasks[0], plays[0] = task, played_baseline
+        numbers[:, 0] = y, pi_b, k, np.nan if drawn is None else drawn, k if mean is None else mean
+        if not (self.low <= y <= self.high and 0.0 < pi_b <= 1.0):
+            self._check(numbers[0], numbers[1])
+        numbers[2:] = np.minimum(np.maximum(numbers[2:], self.low), self.high)
+        self._add(tasks, plays, numbers)
 
     def update_many(
         self, task: Int, played_baseline: Bool, y: Float, pi_b: Float, k: Float, drawn: Float, mean: Float
     ) -> None:
         """`update` for rewards (m,) in the order of decisions; `drawn` is NaN where there is no guess."""
+        self._check(y, pi_b)
+        guesses = [np.clip(g, self.low, self.high) for g in (k, drawn, mean)]
+        self._add(task, played_baseline, (y, pi_b, *guesses))
+
+    def _add(self, task: Int, played_baseline: Bool, numbers: Sequence[Float] | Float) -> None:
+        ends = self.low, self.high
+        _update(self.rates, self.below, self.above, self.sums, task, played_baseline, *numbers, *ends)
+
+    def _check(self, y: Float, pi_b: Float) -> None:
         if not (np.all((y >= self.low) & (y <= self.high)) and np.all((pi_b > 0.0) & (pi_b <= 1.0))):
             raise InputError(
                 f"Rewards must lie in the range ({self.low}, {self.high}) and the baseline's probabilities "
                 "in (0, 1]; without both there is no interval."
             )
-        guesses = [np.clip(g, self.low, self.high) for g in (k, drawn, mean)]
-        _update(
-            self.rates, self.below, self.above, self.sums, task, played_baseline, y, pi_b, *guesses,
-            self.low, self.high,
-        )  # fmt: skip
 
     def interval(self, row: int) -> Interval:
         """Mean uplift of a row so far."""
