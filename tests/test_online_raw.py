@@ -99,9 +99,10 @@ def test_a_frame_is_decided_as_its_rows_are(log):
     by_row = [one.decide(t, context=c, baseline="bundle") for t, c in asked]
     found = many.decide_many(frame, task="store", baselines="bundle")
     assert found.columns == [
-        "id", "task", "arm", "baseline", "certified", "reason", "lower_bound", "floor", "model_version",
+        "id", "task", "arm", "baseline", "certified", "probability", "reason", "lower_bound", "floor",
+        "model_version",
     ]  # fmt: skip
-    for name in ("id", "task", "arm", "certified", "reason", "model_version"):
+    for name in ("id", "task", "arm", "certified", "probability", "reason", "model_version"):
         assert found[name].to_list() == [getattr(d, name) for d in by_row], name
     np.testing.assert_allclose(found["lower_bound"], [d.lower_bound for d in by_row], rtol=1e-9)
     assert many.reward_many(found["id"].to_list(), [1.0] * 60) == ["accepted"] * 60
