@@ -286,7 +286,7 @@ class _Work:
             K = post.K[kept]
             self.information += np.einsum("tij,tij->ij", K, K)
             if adding:
-                self.covariance += K.sum(axis=0) - (K @ opened[kept] @ K).sum(axis=0)
+                self.covariance += post.scores_covariance(learned, kept)
 
     def _estimate_noise(self, number: int) -> None:
         """Residual squares over the rows that the fit has not spent."""
