@@ -56,7 +56,7 @@ def test_equal_tasks_are_one_task():
     assert np.all(2.5 * h.spread > h.shared.D)  # nothing left over that noise does not make
     np.testing.assert_allclose(h.shared.mu, pooled, atol=0.01)
     # and what is open of μ is the pooled regression's covariance, a little wider for the D that is left
-    ratio = np.diag(h.open[0, 0]) / np.diag(0.25 * np.linalg.inv(Z.T @ Z))
+    ratio = np.diag(h.open.blocks[0, 0]) / np.diag(0.25 * np.linalg.inv(Z.T @ Z))
     assert np.all((ratio > 0.9) & (ratio < 1.6))
 
 
@@ -254,11 +254,12 @@ def test_tasks_unlike_the_others_do_not_widen_them():
 
 def test_open_of_combines_blocks():
     h = fit(rows_of(*plays(planted(3, 10, 1, 0)[0], 10, 0.1), 10))
-    assert h.open.shape == (2, 2, 3, 3)
+    blocks = h.open.blocks
+    assert blocks.shape == (2, 2, 3, 3)
     c = np.array([[1.0, -2.0]])
-    wanted = h.open[0, 0] - 2 * h.open[0, 1] - 2 * h.open[1, 0] + 4 * h.open[1, 1]
+    wanted = blocks[0, 0] - 2 * blocks[0, 1] - 2 * blocks[1, 0] + 4 * blocks[1, 1]
     np.testing.assert_allclose(h.open_of(c)[0], wanted, rtol=1e-12)
-    whole = h.open.transpose(0, 2, 1, 3).reshape(6, 6)
+    whole = blocks.transpose(0, 2, 1, 3).reshape(6, 6)
     assert np.linalg.eigvalsh(whole).min() > 0
 
 

@@ -285,5 +285,5 @@ def _sum(rule: str, *arrays: Float) -> Float:
 
 def chunks(n: int, entries: int) -> list[slice]:
     """Slices of n tasks whose matrices of `entries` numbers stay in the processor's cache."""
-    size = max(1, 2**16 // max(entries, 1))
+    size = max(1, 2**18 // max(entries, 1))
     return [slice(i, min(i + size, n)) for i in range(0, n, size)]
