@@ -24,9 +24,9 @@ from banister.contract import Bool
 from banister.data import Float, Int
 from banister.errors import SettingError
 from banister.safety import _kernels, widening
-from banister.safety.factors import Factors
 from banister.safety.frame import Frame
-from banister.safety.hierarchy import LEAST_NOISE, Hierarchy, Rows, Start, fit
+from banister.safety.gathering import Gathered, Labels
+from banister.safety.hierarchy import LEAST_NOISE, Hierarchy, Start, fit
 from banister.safety.labels import Claims, Trust, trust
 from banister.safety.noise import Moderated, moderate
 from banister.safety.posterior import Posterior, Shared
@@ -188,6 +188,22 @@ def _threads() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+class _Settled(NamedTuple):
+    """Every task given the fit.
+
+    Attributes:
+        c: (T, k+1) coefficients.
+        noise: of its rewards.
+        added: (T,) variance added to its left-over.
+        unequal: how much more rows with large features count.
+    """
+
+    c: Float
+    noise: Moderated
+    added: Float
+    unequal: float
+
+
 class _Making:
     """The steps from what was seen to a belief; tasks without rows take no part."""
 
@@ -199,26 +215,23 @@ class _Making:
         self.place[self.tasks] = np.arange(len(self.tasks))
         self.z = by.quantile(decisions, len(self.tasks))
         self.frame = Frame.of(seen.offered, seen.X, seen.y)
-        self.task, self.Z = self.place[seen.task], self.frame.rows(seen.X)
+        self.task = self.place[seen.task]
         self.y, self.claim = seen.y / self.frame.reward, seen.claim / self.frame.reward
 
     def belief(self) -> Belief:
         """Run all steps."""
         trusted = self._trust()
-        rows = self._rows(trusted)
+        data = self._gathered(trusted)
         start = self._start(trusted)
-        hierarchy = fit(self._sampled(rows), start, self.rank)
-        noise, opened, guess, added = self._settle(rows, hierarchy)
-        unequal = widening.unequal_noise(self.y - np.einsum("np,np->n", self.Z, guess[self.task]), self.Z)
-        added += self._lean().added(rows.plays)
+        hierarchy = fit(data.sample(self._sampled()), start, self.rank)
+        settled = self._settle(data, hierarchy)
         kappa = widening.tails(len(self.tasks), hierarchy.shared.rank, self.z)
         wide = Shared(
             hierarchy.shared.mu, np.sqrt(kappa) * hierarchy.shared.L, widening.left_over(hierarchy, kappa)
         )
-        level = unequal * noise.variance
-        mean, V, away = self._widen(rows, level, hierarchy, wide, added, unequal * opened)
+        mean, V, away = self._widen(data, hierarchy, wide, settled)
         began = len(self.y) if start is None else start.rows
-        return self._pack(hierarchy, trusted, noise, mean, V, away, began)
+        return self._pack(hierarchy, trusted, settled.noise, mean, V, away, began)
 
     def _trust(self) -> Trust:
         """Which tasks' claims are labels; claims once contradicted stay so."""
@@ -228,35 +241,27 @@ class _Making:
         here = self.place[s.label_task] >= 0
         rows = _latest(self.task, s.is_baseline & np.isfinite(self.claim), T)
         return trust(
-            self.task[rows], self.Z[rows], self.y[rows], self.claim[rows],
+            self.task[rows], self.frame.rows(s.X[rows]), self.y[rows], self.claim[rows],
             self.place[s.label_task[here]], self.frame.rows(s.labelled_features[here]),
             s.label[here] / self.frame.reward, T,
         )  # fmt: skip
 
-    def _rows(self, trusted: Trust) -> Rows:
-        """Sums of plays and of the labels that count."""
+    def _gathered(self, trusted: Trust) -> Gathered:
+        """Plays and the labels that count, by task."""
         s, T = self.seen, len(self.tasks)
-        plays = Factors.of(self.task, self.Z, self.y, T)
-        most = _most_common(self.task, self.y, T)
-        telling = np.where(most > 1, plays.n - most, plays.n)
-        place = self.place[s.label_task]
-        used = (place >= 0) & trusted.labelled[place]
-        if not used.any():
-            return Rows(plays, Factors.none(T, self.frame.dim), np.ones(T), telling)
-        task = place[used]
-        labels = Factors.of(
-            task, self.frame.rows(s.labelled_features[used]), s.label[used] / self.frame.reward, T
-        )
-        square = np.bincount(task, weights=(s.label_std[used] / self.frame.reward) ** 2, minlength=T)
-        return Rows(plays, labels, np.where(labels.n > 0, square / np.maximum(labels.n, 1.0), 1.0), telling)
+        n, most = np.bincount(self.task, minlength=T), _most_common(self.task, self.y, T)
+        place, unit = self.place[s.label_task], self.frame.reward
+        used = np.flatnonzero((place >= 0) & trusted.labelled[place])
+        labels = Labels(place, s.labelled_features, s.label / unit, s.label_std / unit)
+        telling = np.where(most > 1, n - most, n).astype(float)
+        return Gathered(self.frame, self.task, s.X, self.y, labels, used, telling)
 
-    def _sampled(self, rows: Rows) -> Rows:
+    def _sampled(self) -> Int:
         """All tasks, or a fixed random sample of many."""
-        T = rows.n_tasks
+        T = len(self.tasks)
         if T <= _SAMPLED:
-            return rows
-        chosen = np.sort(np.random.default_rng(T).choice(T, _SAMPLED, replace=False))
-        return rows.of_tasks(chosen)
+            return np.arange(T)
+        return np.sort(np.random.default_rng(T).choice(T, _SAMPLED, replace=False))
 
     def _start(self, trusted: Trust) -> Start | None:
         """The last fit's result; None where the fit should start from nothing.
@@ -271,43 +276,53 @@ class _Making:
             return None
         return last.start.per(last.frame.units / self.frame.units)
 
-    def _settle(self, rows: Rows, hierarchy: Hierarchy) -> tuple[Moderated, Float, Float, Float]:
-        """Noise, what is open of the shared part, means and odd tasks' extra left-over, for all tasks."""
-        T, p = rows.n_tasks, rows.dim
-        raw, freedom, opened, guess = np.empty(T), np.empty(T), np.empty((T, p, p)), np.empty((T, p))
+    def _settle(self, data: Gathered, hierarchy: Hierarchy) -> _Settled:
+        """Every task given the fit: its coefficients, its noise, and the variance added to its left-over."""
+        T, q, d = len(self.tasks), hierarchy.shared.rank + 1, len(self.frame.scale)
+        raw, freedom, c = np.empty(T), np.empty(T), np.empty((T, q))
+        error, length = np.empty(len(self.y)), np.empty(len(self.y))
+        leaning, played = np.empty((T, d)), np.empty(T)
         noise = np.full(T, hierarchy.level) if T > _SAMPLED else hierarchy.noise.variance
-        for chunk in rows.chunks():
-            part, level = rows.of_tasks(chunk), noise[chunk]
-            post = Posterior(part.information(level, hierarchy.label_level), hierarchy.shared)
-            opened[chunk] = hierarchy.open_of(post.c)
-            raw[chunk] = part.plays.rest + post.play_squares(level)
-            spent, _ = post.spent(post.learned(opened[chunk]))
-            freedom[chunk], guess[chunk] = np.maximum(part.plays.n - spent, 0.0), post.mean
-        own = np.maximum(raw / np.maximum(freedom, 0.5), LEAST_NOISE * rows.mean_square())
-        told = np.minimum(freedom, rows.telling)
+        for block in data.blocks():
+            part, rows, level = block.tasks, data.rows(block), noise[block.tasks]
+            post = Posterior(rows.information(level, hierarchy.label_level), hierarchy.shared)
+            raw[part] = rows.plays.rest + post.play_squares(level)
+            spent, _ = post.spent(post.learned(hierarchy.open_of(post.c)))
+            freedom[part], c[part] = np.maximum(rows.plays.n - spent, 0.0), post.c
+            error[block.row] = block.y - np.einsum("np,np->n", block.Z, post.mean[block.task])
+            length[block.row] = np.einsum("np,np->n", block.Z, block.Z)
+            chosen = self.seen.is_baseline[block.row]
+            leaning[part], played[part] = widening.means(
+                block.task[chosen], block.Z[chosen, :d], len(rows.plays.n)
+            )
+        square = np.bincount(self.task, weights=self.y**2, minlength=T) / np.bincount(self.task, minlength=T)
+        own = np.maximum(raw / np.maximum(freedom, 0.5), LEAST_NOISE * data.mean_square())
+        told = np.minimum(freedom, data.telling)
         found = moderate(own, told) if T > 1 else hierarchy.noise
-        odd = widening.odd_noise(raw / np.maximum(freedom, 1e-9), told, p)
-        return found, opened, guess, odd
+        added = widening.odd_noise(raw / np.maximum(freedom, 1e-9), told, self.frame.dim)
+        added += self._lean(leaning, played).added(square, self.frame.dim)
+        return _Settled(c, found, added, widening.unequal_noise(error, length))
 
-    def _lean(self) -> widening.Leaning:
+    def _lean(self, baseline: Float, played: Float) -> widening.Leaning:
         s, d = self.seen, len(self.frame.scale)
         here = self.place[s.offered_task] >= 0
-        played = s.is_baseline
-        return widening.Leaning.of(
-            self.task[played], self.Z[played, :d],
-            self.place[s.offered_task[here]], self.frame.rows(s.offered[here])[:, :d], len(self.tasks),
-        )  # fmt: skip
+        offered = self.frame.rows(s.offered[here])[:, :d]
+        means = widening.means(self.place[s.offered_task[here]], offered, len(self.tasks))
+        return widening.Leaning(baseline, played, *means)
 
     def _widen(
-        self, rows: Rows, noise: Float, hierarchy: Hierarchy, wide: Shared, added: Float, opened: Float
+        self, data: Gathered, hierarchy: Hierarchy, wide: Shared, settled: _Settled
     ) -> tuple[Float, Float, Float]:
         """Every task's posterior under what is shared, widened."""
-        T, p = rows.n_tasks, rows.dim
+        T, p = len(self.tasks), self.frame.dim
         mean, V, away = np.empty((T, p)), np.empty((T, p, p)), np.empty((T, p, p))
-        for chunk in rows.chunks():
-            info = rows.of_tasks(chunk).information(noise[chunk], hierarchy.label_level)
-            mean[chunk], V[chunk], away[chunk] = widening.widened(
-                info, wide, added[chunk], opened[chunk], hierarchy.size
+        noise = settled.unequal * settled.noise.variance
+        for block in data.blocks():
+            part = block.tasks
+            info = data.rows(block).information(noise[part], hierarchy.label_level)
+            opened = settled.unequal * hierarchy.open_of(settled.c[part])
+            mean[part], V[part], away[part] = widening.widened(
+                info, wide, settled.added[part], opened, hierarchy.size
             )
         return mean, V, away
 
@@ -344,7 +359,7 @@ class _Making:
     def _usual(self, mean: Float, V: Float, noise: Float) -> Float:
         """Residuals of (some) rows as they would be had the row not been in the fit, standardised, sorted."""
         rows = np.arange(0, len(self.y), max(1, len(self.y) // _USUAL))
-        task, Z = self.task[rows], self.Z[rows]
+        task, Z = self.task[rows], self.frame.rows(self.seen.X[rows])
         error = self.y[rows] - np.einsum("np,np->n", Z, mean[task])
         spread = np.array([z @ V[t] @ z for t, z in zip(task, Z, strict=True)])
         share = spread / noise[task] ** 2

@@ -39,12 +39,13 @@ class Factors:
         R, z, rest = np.zeros((n_tasks, r, p)), np.zeros((n_tasks, r)), np.zeros(n_tasks)
         order, ends = np.argsort(task, kind="stable"), np.cumsum(n)
         joined = np.concatenate([Z, y[:, None]], axis=1)[order]
-        for t in np.flatnonzero(n):
-            rows = joined[ends[t] - n[t] : ends[t]]
-            if n[t] > p:
-                factor: Float = np.linalg.qr(rows).R
-                rows, rest[t] = factor[:p], factor[p, p] ** 2
-            R[t, : len(rows)], z[t, : len(rows)] = rows[:, :p], rows[:, p]
+        for m in np.unique(n[n > 0]).tolist():
+            tasks = np.flatnonzero(n == m)
+            rows = joined[(ends[tasks] - m)[:, None] + np.arange(m)]
+            if m > p:
+                factor: Float = np.linalg.qr(rows, mode="r")
+                rows, rest[tasks] = factor[:, :p], factor[:, p, p] ** 2
+            R[tasks, : rows.shape[1]], z[tasks, : rows.shape[1]] = rows[:, :, :p], rows[:, :, p]
         yy = np.bincount(task, weights=y * y, minlength=n_tasks).astype(float)
         return cls(R, z, rest, yy, n.astype(float))
 

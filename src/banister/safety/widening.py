@@ -21,7 +21,7 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from banister.data import Float, Int
-from banister.safety.factors import Factors, Information
+from banister.safety.factors import Information
 from banister.safety.hierarchy import Hierarchy, outlying
 from banister.safety.posterior import Posterior, Shared
 
@@ -97,19 +97,14 @@ class Leaning:
     offered: Float
     shown: Float
 
-    @classmethod
-    def of(cls, task: Int, Z: Float, offered_task: Int, offered: Float, n_tasks: int) -> Leaning:
-        """From rows of played baselines (n, d) and a sample of offered actions (m, d)."""
-        return cls(*_means(task, Z, n_tasks), *_means(offered_task, offered, n_tasks))
-
-    def added(self, plays: Factors) -> Float:
+    def added(self, square: Float, dim: int) -> Float:
         """Variance added to the left-over of each task, (T,): `mean y² / δ² / p`, δ² the squared lean.
 
         Were the whole level `x_b'θ` due to the lean, θ would have `level/δ` along it; 0 while the lean is
-        within three standard deviations of none.
+        within three standard deviations of none. `square` is each task's mean y² (T,), `dim` is p.
         """
         told = (self.played > 0) & (self.shown > 0)
-        added = np.zeros(len(plays.n))
+        added = np.zeros(len(square))
         if not told.any():
             return added
         d = self.baseline.shape[1]
@@ -117,27 +112,35 @@ class Leaning:
         length = ((self.baseline - self.offered)[told] ** 2).sum(axis=1)
         lean = float((length - d / rows).mean())
         if lean > 0 and (rows * length - d).sum() > 3 * np.sqrt(2 * d * told.sum()):
-            added = plays.yy / np.maximum(plays.n, 1.0) / lean / plays.R.shape[2]
+            added = square / lean / dim
         return added
 
 
-def _means(task: Int, Z: Float, n_tasks: int) -> tuple[Float, Float]:
-    n = np.bincount(task, minlength=n_tasks).astype(float)
+def means(task: Int, Z: Float, n_tasks: int) -> tuple[Float, Float]:
+    """The mean of each task's rows (n, d), (T, d), and how many there are, (T,)."""
+    n = np.bincount(task, minlength=n_tasks)
     sums = np.zeros((n_tasks, Z.shape[1]))
-    np.add.at(sums, task, Z)
-    return sums / np.maximum(n, 1.0)[:, None], n
+    some = np.flatnonzero(n)
+    if len(some):
+        starts = (np.cumsum(n) - n)[some]
+        sums[some] = np.add.reduceat(Z[np.argsort(task, kind="stable")], starts, axis=0)
+    return sums / np.maximum(n, 1)[:, None], n.astype(float)
 
 
-def unequal_noise(error: Float, Z: Float) -> float:
+def unequal_noise(error: Float, weight: Float) -> float:
     """How much more residuals of rows with large features count than the plain mean says; at least 1.
 
+    Args:
+        error: (n,) residuals.
+        weight: (n,) the squared length of each row's features.
+
     Examples:
-        >>> unequal_noise(np.array([1.0, 1.0]), np.array([[1.0], [3.0]]))
+        >>> unequal_noise(np.array([1.0, 1.0]), np.array([1.0, 9.0]))
         1.0
-        >>> unequal_noise(np.array([1.0, 3.0]), np.array([[1.0], [3.0]]))
+        >>> unequal_noise(np.array([1.0, 3.0]), np.array([1.0, 9.0]))
         1.64
     """
-    weight, square = (Z**2).sum(axis=1), error**2
+    square = error**2
     plain = float(square.mean()) if len(square) else 0.0
     if plain <= 0 or weight.sum() <= 0:
         return 1.0

@@ -1,0 +1,128 @@
+"""Everything seen, a block of tasks at a time, in the belief's coordinates.
+
+The rows of a block are made where they are used and forgotten again, so that a belief of many tasks needs
+little memory beside the data. Rows that QR decompositions have made much smaller are kept, since those cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from banister.data import Float, Int
+from banister.safety.factors import Factors
+from banister.safety.frame import Frame
+from banister.safety.hierarchy import Rows
+from banister.safety.posterior import chunks
+
+_SMALLER = 2  # times smaller than the rows: factors worth keeping
+
+
+class Labels(NamedTuple):
+    """Claimed baseline rewards: tasks (m,), raw features (m, d), rewards and their standard errors (m,)."""
+
+    task: Int
+    X: Float
+    y: Float
+    std: Float
+
+
+class Block(NamedTuple):
+    """Rows of consecutive tasks.
+
+    Attributes:
+        tasks: which.
+        row: (n,) where each row stands among all.
+        task: (n,) its task, counted from the block's first.
+        Z, y: (n, p), (n,) features and rewards, in the belief's coordinates.
+    """
+
+    tasks: slice
+    row: Int
+    task: Int
+    Z: Float
+    y: Float
+
+
+class Gathered:
+    """Plays of T tasks, every one of which has rows, and labels of some.
+
+    Args:
+        frame: the belief's coordinates.
+        task, X: (n,), (n, d) plays, raw.
+        y: (n,) rewards, in the frame's units.
+        labels, used: claimed baseline rewards, in the frame's units but for their features, and where those
+            stand that count.
+        telling: (T,) see `Rows`.
+    """
+
+    def __init__(self, frame: Frame, task: Int, X: Float, y: Float, labels: Labels, used: Int, telling: Float) -> None:
+        self.frame, self.task, self.X, self.y, self.labels = frame, task, X, y, labels
+        self.telling, self.n_tasks = telling, len(telling)
+        self._plays = _Order(task, np.arange(len(task)), self.n_tasks)
+        self._used, self._claims = used, _Order(labels.task[used], used, self.n_tasks)
+        self._kept: dict[int, Rows] = {}
+        self._whole: Rows | None = None
+
+    def mean_square(self) -> float:
+        """Of rewards and labels."""
+        label = self.labels.y[self._used]
+        return max(float(self.y @ self.y + label @ label) / (len(self.y) + len(label)), 1e-300)
+
+    def blocks(self) -> Iterator[Block]:
+        """All tasks, block by block."""
+        for tasks in chunks(self.n_tasks, self.frame.dim**2):
+            row = self._plays.of(tasks)
+            Z = self.frame.rows(self.X[row])
+            yield Block(tasks, row, self.task[row] - tasks.start, Z, self.y[row])
+
+    def sample(self, tasks: Int) -> Rows:
+        """The rows of some tasks (in rising order) as factors; those of all are kept."""
+        place = np.full(self.n_tasks, -1)
+        place[tasks] = np.arange(len(tasks))
+        row = np.flatnonzero(place[self.task] >= 0)
+        label = self._used[place[self.labels.task[self._used]] >= 0]
+        plays = Factors.of(place[self.task[row]], self.frame.rows(self.X[row]), self.y[row], len(tasks))
+        rows = self._rows(plays, label, place, self.telling[tasks])
+        if len(tasks) == self.n_tasks:
+            self._whole = rows
+        return rows
+
+    def rows(self, block: Block) -> Rows:
+        """A block's rows as factors."""
+        tasks, first = block.tasks, block.tasks.start
+        if self._whole is not None:
+            return self._whole.of_tasks(tasks)
+        if first in self._kept:
+            return self._kept[first]
+        plays = Factors.of(block.task, block.Z, block.y, tasks.stop - first)
+        place = np.arange(self.n_tasks) - first
+        rows = self._rows(plays, self._claims.of(tasks), place, self.telling[tasks])
+        if _SMALLER * plays.R.size <= block.Z.size:
+            self._kept[first] = rows
+        return rows
+
+    def _rows(self, plays: Factors, label: Int, place: Int, telling: Float) -> Rows:
+        """With the labels that stand at `label`, whose tasks' places are given."""
+        T, p = len(plays.n), self.frame.dim
+        if len(label) == 0:
+            return Rows(plays, Factors.none(T, p), np.ones(T), telling)
+        _, X, y, std = self.labels
+        task = place[self.labels.task[label]]
+        labels = Factors.of(task, self.frame.rows(X[label]), y[label], T)
+        square = np.bincount(task, weights=std[label] ** 2, minlength=T)
+        return Rows(plays, labels, np.where(labels.n > 0, square / np.maximum(labels.n, 1.0), 1.0), telling)
+
+
+class _Order:
+    """Where the rows `row` (n,) of each task stand."""
+
+    def __init__(self, task: Int, row: Int, n_tasks: int) -> None:
+        self._order = row[np.argsort(task, kind="stable")]
+        self._starts = np.concatenate([[0], np.cumsum(np.bincount(task, minlength=n_tasks))])
+
+    def of(self, tasks: slice) -> Int:
+        """The rows of consecutive tasks, task after task."""
+        return self._order[self._starts[tasks.start] : self._starts[tasks.stop]]
