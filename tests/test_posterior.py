@@ -82,8 +82,8 @@ def test_every_formula_has_a_dense_twin(shape, own):
         for name, wanted in dense(info, shared, opened, t).items():
             close(found[name][t], wanted)
     kept = np.arange(len(info.y)) % 2 == 0
-    K, O = post.K[kept], opened[kept]
-    close(post.scores_covariance(learned, kept), (K - K @ O @ K).sum(axis=0))
+    K = post.K[kept]
+    close(post.scores_covariance(learned, kept), (K - K @ opened[kept] @ K).sum(axis=0))
     np.testing.assert_array_equal(post.c[:, 0], 1.0)
     np.testing.assert_array_equal(post.c[:, 1:], post.w)
 
@@ -171,7 +171,9 @@ def test_tiny_noise_leaves_a_covariance_that_is_positive():
 
 def test_inverse_roots():
     # I + A = [[4, 2], [2, 5]] = F F' with F = [[2, 0], [1, 2]], whose inverse is [[1/2, 0], [−1/4, 1/2]]
-    np.testing.assert_allclose(inverse_roots(np.array([[[3.0, 2.0], [2.0, 4.0]]])), [[[0.5, 0], [-0.25, 0.5]]])
+    np.testing.assert_allclose(
+        inverse_roots(np.array([[[3.0, 2.0], [2.0, 4.0]]])), [[[0.5, 0], [-0.25, 0.5]]]
+    )
     assert inverse_roots(np.zeros((2, 0, 0))).shape == (2, 0, 0)
     assert np.isnan(inverse_roots(np.full((1, 1, 1), np.nan))).all()
 

@@ -188,10 +188,16 @@ def own_case(size, p=3):
     return Information(R, y, p), Shared(np.zeros(p), np.zeros((p, 0)), np.full(p, 0.01))
 
 
+def believed(info, shared, added, opened, size):
+    """Mean, V and `away` of tasks."""
+    post = widened(info, shared, added, opened, size)
+    return post.mean, *post.covariance(opened)
+
+
 def test_a_task_within_its_left_over_is_left_as_it_is():
     info, shared = own_case(0.12)
     opened = np.zeros((2, 3, 3))
-    mean, V, away = widened(info, shared, np.zeros(2), opened, 1.0)
+    mean, V, away = believed(info, shared, np.zeros(2), opened, 1.0)
     post = Posterior(info, shared)
     np.testing.assert_allclose(mean, post.mean)
     np.testing.assert_allclose(V, post.covariance(opened)[0])
@@ -201,7 +207,7 @@ def test_a_task_within_its_left_over_is_left_as_it_is():
 def test_an_odd_task_has_a_left_over_of_its_own_size():
     # Q'DQ = 3 (10·20/2)² 0.01 … far above its expectation 3 · 0.5 · 0.01 · 100: the scale is grown, then ×25
     info, shared = own_case(2.0)
-    mean, V, _ = widened(info, shared, np.zeros(2), np.zeros((2, 3, 3)), 1.0)
+    mean, V, _ = believed(info, shared, np.zeros(2), np.zeros((2, 3, 3)), 1.0)
     np.testing.assert_allclose(mean[1], 0.0)
     np.testing.assert_allclose(np.diag(V[1]), 1 / (100 + 100))  # 1/D + 1/noise
     assert np.all(np.diag(V[0]) > 0.0099)  # noise alone: nothing left of the small prior
@@ -211,7 +217,7 @@ def test_an_odd_task_has_a_left_over_of_its_own_size():
 def scale_of(size, *, most=1.0, opened=0.0):
     """The factor by which `widened` grew task 0's left-over, read from its posterior variance."""
     info, shared = own_case(size)
-    _, V, _ = widened(info, shared, np.zeros(2), np.zeros((2, 3, 3)), most)
+    _, V, _ = believed(info, shared, np.zeros(2), np.zeros((2, 3, 3)), most)
     D = 1 / (1 / np.diag(V[0]) - 100)
     return D / 0.01
 
@@ -238,7 +244,7 @@ def test_an_odd_tasks_left_over_has_an_end():
 
 def test_variance_added_to_a_task_is_its_own():
     info, shared = own_case(0.0)
-    _, V, _ = widened(info, shared, np.array([0.09, 0.0]), np.zeros((2, 3, 3)), 1.0)
+    _, V, _ = believed(info, shared, np.array([0.09, 0.0]), np.zeros((2, 3, 3)), 1.0)
     np.testing.assert_allclose(np.diag(V[0]), 1 / (1 / 0.1 + 100))
     np.testing.assert_allclose(np.diag(V[1]), 1 / (1 / 0.01 + 100))
 
@@ -246,6 +252,6 @@ def test_variance_added_to_a_task_is_its_own():
 def test_a_larger_doubt_of_what_is_shared_makes_scores_less_expected():
     info, shared = own_case(np.sqrt(0.0520))
     same = np.repeat(0.02 * np.eye(3)[None], 2, axis=0)
-    grown = widened(info, shared, np.zeros(2), same, 1.0)[1][0]
-    plain = widened(info, replace(shared), np.zeros(2), np.zeros((2, 3, 3)), 1.0)[1][0]
+    grown = believed(info, shared, np.zeros(2), same, 1.0)[1][0]
+    plain = believed(info, replace(shared), np.zeros(2), np.zeros((2, 3, 3)), 1.0)[1][0]
     assert np.diag(grown).min() > np.diag(plain).max()

@@ -24,6 +24,7 @@ from banister.contract import Bool
 from banister.data import Float, Int
 from banister.errors import SettingError
 from banister.safety import _kernels, widening
+from banister.safety.compact import DENSE, Compact, PerTask
 from banister.safety.frame import Frame
 from banister.safety.gathering import Gathered, Labels
 from banister.safety.hierarchy import LEAST_NOISE, Hierarchy, Start, fit
@@ -69,7 +70,8 @@ class Belief:
 
     Attributes:
         frame: units.
-        mean: (T, p); V: (T, p, p) covariance, with what all rows leave open of the shared part.
+        mean: (T, p); V: (T, p, p) covariance, with what all rows leave open of the shared part. Of very many
+            tasks it and `away` are made when a task's is asked for (see `compact`).
         away: (T, p, p) how an error of what is shared enters a task; left: (p,) standard error of the
             left-over's variance: the bound allows for `2 √(Σ_j (away'g)_j⁴ left_j²)` more variance.
         noise: (T,) standard deviation of rewards; z: (T,) quantile of all bounds together.
@@ -82,8 +84,8 @@ class Belief:
 
     frame: Frame
     mean: Float
-    V: Float
-    away: Float
+    V: Float | PerTask
+    away: Float | PerTask
     left: Float
     noise: Float
     z: Float
@@ -204,6 +206,14 @@ class _Settled(NamedTuple):
     unequal: float
 
 
+class _Widened(NamedTuple):
+    """Means (T, p) of tasks with rows, and V and `away` of all tasks."""
+
+    mean: Float
+    V: Float | PerTask
+    away: Float | PerTask
+
+
 class _Making:
     """The steps from what was seen to a belief; tasks without rows take no part."""
 
@@ -229,9 +239,9 @@ class _Making:
         wide = Shared(
             hierarchy.shared.mu, np.sqrt(kappa) * hierarchy.shared.L, widening.left_over(hierarchy, kappa)
         )
-        mean, V, away = self._widen(data, hierarchy, wide, settled)
+        wider = self._widen(data, hierarchy, wide, settled)
         began = len(self.y) if start is None else start.rows
-        return self._pack(hierarchy, trusted, settled.noise, mean, V, away, began)
+        return self._pack(hierarchy, trusted, settled.noise, wider, began)
 
     def _trust(self) -> Trust:
         """Which tasks' claims are labels; claims once contradicted stay so."""
@@ -289,11 +299,11 @@ class _Making:
             raw[part] = rows.plays.rest + post.play_squares(level)
             spent, _ = post.spent(post.learned(hierarchy.open_of(post.c)))
             freedom[part], c[part] = np.maximum(rows.plays.n - spent, 0.0), post.c
-            error[block.row] = block.y - np.einsum("np,np->n", block.Z, post.mean[block.task])
-            length[block.row] = np.einsum("np,np->n", block.Z, block.Z)
+            error[block.row] = block.rewards - np.einsum("np,np->n", block.features, post.mean[block.task])
+            length[block.row] = np.einsum("np,np->n", block.features, block.features)
             chosen = self.seen.is_baseline[block.row]
             leaning[part], played[part] = widening.means(
-                block.task[chosen], block.Z[chosen, :d], len(rows.plays.n)
+                block.task[chosen], block.features[chosen, :d], len(rows.plays.n)
             )
         square = np.bincount(self.task, weights=self.y**2, minlength=T) / np.bincount(self.task, minlength=T)
         own = np.maximum(raw / np.maximum(freedom, 0.5), LEAST_NOISE * data.mean_square())
@@ -310,40 +320,46 @@ class _Making:
         means = widening.means(self.place[s.offered_task[here]], offered, len(self.tasks))
         return widening.Leaning(baseline, played, *means)
 
-    def _widen(
-        self, data: Gathered, hierarchy: Hierarchy, wide: Shared, settled: _Settled
-    ) -> tuple[Float, Float, Float]:
-        """Every task's posterior under what is shared, widened."""
+    def _widen(self, data: Gathered, hierarchy: Hierarchy, wide: Shared, settled: _Settled) -> _Widened:
+        """Every task's posterior under what is shared, widened; dense, or as rows where tasks are many."""
         T, p = len(self.tasks), self.frame.dim
-        mean, V, away = np.empty((T, p)), np.empty((T, p, p)), np.empty((T, p, p))
-        noise = settled.unequal * settled.noise.variance
+        dense = T * p * p <= DENSE
+        mean, kept, D = np.empty((T, p)), [], np.empty((T, p))
+        V, away = (np.empty((T if dense else 0, p, p)) for _ in range(2))
+        noise, opened = settled.unequal * settled.noise.variance, hierarchy.open.times(settled.unequal)
         for block in data.blocks():
             part = block.tasks
             info = data.rows(block).information(noise[part], hierarchy.label_level)
-            opened = settled.unequal * hierarchy.open_of(settled.c[part])
-            mean[part], V[part], away[part] = widening.widened(
-                info, wide, settled.added[part], opened, hierarchy.size
-            )
-        return mean, V, away
+            left_open = opened.of(settled.c[part])
+            post = widening.widened(info, wide, settled.added[part], left_open, hierarchy.size)
+            mean[part] = post.mean
+            if dense:
+                V[part], away[part] = post.covariance(left_open)
+            else:
+                kept.append(info.R)
+                D[part] = post.shared.D
+        if dense:
+            return _Widened(mean, self._placed(V), self._placed(away))
+        compact = Compact(kept, wide.L, D, settled.c, opened, self.place)
+        return _Widened(mean, compact.covariances, compact.away)
 
     def _pack(
-        self, hierarchy: Hierarchy, trusted: Trust, noise: Moderated, mean: Float, V: Float, away: Float,
-        began: int,
-    ) -> Belief:  # fmt: skip
+        self, hierarchy: Hierarchy, trusted: Trust, noise: Moderated, wide: _Widened, began: int
+    ) -> Belief:
         """Every task's numbers in their places; those without rows are not known."""
         freedom = np.maximum(noise.freedom, _LEAST_FREEDOM)
         return Belief(
             frame=self.frame,
-            mean=self._placed(mean),
-            V=self._placed(V),
-            away=self._placed(away),
+            mean=self._placed(wide.mean),
+            V=wide.V,
+            away=wide.away,
             left=widening.left_over_error(hierarchy),
             noise=self._placed(np.sqrt(noise.variance)),
             z=self._placed(student.isf(norm.sf(self.z), freedom)),
             labelled=self._placed(trusted.labelled),
             label_error=float(np.sqrt(hierarchy.label_level)),
             known=self._placed(np.ones(len(self.tasks), dtype=bool)),
-            usual=self._usual(mean, V, np.sqrt(noise.variance)),
+            usual=self._usual(wide, np.sqrt(noise.variance)),
             rank=hierarchy.shared.rank,
             claims=trusted.verdict,
             start=Start(hierarchy.shared, hierarchy.level, began),
@@ -356,12 +372,12 @@ class _Making:
         placed[self.tasks] = values
         return placed
 
-    def _usual(self, mean: Float, V: Float, noise: Float) -> Float:
+    def _usual(self, wide: _Widened, noise: Float) -> Float:
         """Residuals of (some) rows as they would be had the row not been in the fit, standardised, sorted."""
         rows = np.arange(0, len(self.y), max(1, len(self.y) // _USUAL))
         task, Z = self.task[rows], self.frame.rows(self.seen.X[rows])
-        error = self.y[rows] - np.einsum("np,np->n", Z, mean[task])
-        spread = np.array([z @ V[t] @ z for t, z in zip(task, Z, strict=True)])
+        error = self.y[rows] - np.einsum("np,np->n", Z, wide.mean[task])
+        spread = np.array([z @ wide.V[t] @ z for t, z in zip(self.seen.task[rows], Z, strict=True)])
         share = spread / noise[task] ** 2
         told = share < _INTERPOLATED
         return np.sort(error[told] / (noise[task[told]] * np.sqrt(1 - share[told])))

@@ -43,7 +43,7 @@ class Factors:
             tasks = np.flatnonzero(n == m)
             rows = joined[(ends[tasks] - m)[:, None] + np.arange(m)]
             if m > p:
-                factor: Float = np.linalg.qr(rows, mode="r")
+                factor: Float = np.asarray(np.linalg.qr(rows, mode="r"))
                 rows, rest[tasks] = factor[:, :p], factor[:, p, p] ** 2
             R[tasks, : rows.shape[1]], z[tasks, : rows.shape[1]] = rows[:, :, :p], rows[:, :, p]
         yy = np.bincount(task, weights=y * y, minlength=n_tasks).astype(float)

@@ -7,6 +7,8 @@ little memory beside the data. Rows that QR decompositions have made much smalle
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -29,21 +31,35 @@ class Labels(NamedTuple):
     std: Float
 
 
-class Block(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Block:
     """Rows of consecutive tasks.
 
     Attributes:
+        of: everything.
         tasks: which.
         row: (n,) where each row stands among all.
-        task: (n,) its task, counted from the block's first.
-        Z, y: (n, p), (n,) features and rewards, in the belief's coordinates.
     """
 
+    of: Gathered
     tasks: slice
     row: Int
-    task: Int
-    Z: Float
-    y: Float
+
+    @property
+    def task(self) -> Int:
+        """(n,) each row's task, counted from the block's first."""
+        task: Int = self.of.task[self.row] - self.tasks.start
+        return task
+
+    @cached_property
+    def features(self) -> Float:
+        """(n, p), in the belief's coordinates."""
+        return self.of.frame.rows(self.of.X[self.row])
+
+    @property
+    def rewards(self) -> Float:
+        """(n,), in the belief's units."""
+        return self.of.y[self.row]
 
 
 class Gathered:
@@ -58,7 +74,9 @@ class Gathered:
         telling: (T,) see `Rows`.
     """
 
-    def __init__(self, frame: Frame, task: Int, X: Float, y: Float, labels: Labels, used: Int, telling: Float) -> None:
+    def __init__(
+        self, frame: Frame, task: Int, X: Float, y: Float, labels: Labels, used: Int, telling: Float
+    ) -> None:
         self.frame, self.task, self.X, self.y, self.labels = frame, task, X, y, labels
         self.telling, self.n_tasks = telling, len(telling)
         self._plays = _Order(task, np.arange(len(task)), self.n_tasks)
@@ -74,9 +92,7 @@ class Gathered:
     def blocks(self) -> Iterator[Block]:
         """All tasks, block by block."""
         for tasks in chunks(self.n_tasks, self.frame.dim**2):
-            row = self._plays.of(tasks)
-            Z = self.frame.rows(self.X[row])
-            yield Block(tasks, row, self.task[row] - tasks.start, Z, self.y[row])
+            yield Block(self, tasks, self._plays.of(tasks))
 
     def sample(self, tasks: Int) -> Rows:
         """The rows of some tasks (in rising order) as factors; those of all are kept."""
@@ -97,10 +113,10 @@ class Gathered:
             return self._whole.of_tasks(tasks)
         if first in self._kept:
             return self._kept[first]
-        plays = Factors.of(block.task, block.Z, block.y, tasks.stop - first)
+        plays = Factors.of(block.task, block.features, block.rewards, tasks.stop - first)
         place = np.arange(self.n_tasks) - first
         rows = self._rows(plays, self._claims.of(tasks), place, self.telling[tasks])
-        if _SMALLER * plays.R.size <= block.Z.size:
+        if _SMALLER * plays.R.size <= block.features.size:
             self._kept[first] = rows
         return rows
 

@@ -116,6 +116,10 @@ class Open:
         p = self.blocks.shape[2]
         return ((c[:, a] * c[:, b]) @ self._sums).reshape(len(c), p, p)
 
+    def times(self, factor: float) -> Open:
+        """That much more of it."""
+        return Open(factor * self.blocks)
+
 
 @dataclass(frozen=True, eq=False)
 class Hierarchy:

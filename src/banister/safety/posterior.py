@@ -227,7 +227,11 @@ class Posterior:
         J = self.shared.L - D * self.HL
         away = self._without_shared(own, J, self.HL)
         # Sums of squares, exact to rounding where noise is tiny: V_u = (I − DH) D (I − DH)' + D W'G G'W D.
-        parts = own * np.sqrt(_turned(D)), D * (_turned(self.W) @ self.G), J @ _turned(inverse_roots(self.LHL))
+        parts = (
+            own * np.sqrt(_turned(D)),
+            D * (_turned(self.W) @ self.G),
+            J @ _turned(inverse_roots(self.LHL)),
+        )
         root = np.concatenate(parts, axis=2)
         V = root @ _turned(root)
         prior = D[:, :, 0] + (self.shared.L**2).sum(axis=1)

@@ -147,10 +147,8 @@ def unequal_noise(error: Float, weight: Float) -> float:
     return max(1.0, float((weight * square).sum() / weight.sum()) / plain)
 
 
-def widened(
-    info: Information, shared: Shared, added: Float, opened: Float, size: float
-) -> tuple[Float, Float, Float]:
-    """Posterior mean, covariance and `away` of tasks whose left-over is `D + added` or of their own size.
+def widened(info: Information, shared: Shared, added: Float, opened: Float, size: float) -> Posterior:
+    """The posterior of tasks whose left-over is `D + added` or of their own size.
 
     Args:
         info: the tasks' rows.
@@ -161,8 +159,7 @@ def widened(
     """
     own = _own_scale(info, shared, added, opened, size)
     D = own[:, None] * shared.D + added[:, None]
-    post = Posterior(info, Shared(shared.mu, shared.L, D))
-    return post.mean, *post.covariance(opened)
+    return Posterior(info, Shared(shared.mu, shared.L, D))
 
 
 def _own_scale(info: Information, shared: Shared, added: Float, opened: Float, size: float) -> Float:
