@@ -99,7 +99,7 @@ def test_a_watch_sees_the_same(both):
 
 
 def model_of(b):
-    settings = SafeBandit(alpha=0.1).settings
+    settings = SafeBandit(alpha=0.1, seed=0).settings
     data = Model(3, b, Marks(5, 4, 0)).to_bytes(settings, [str(t) for t in range(T)])
     return data, Model.from_bytes(data, "x")[0].belief
 
