@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from banister.safety.factors import Information
-from banister.safety.posterior import Posterior, Shared, chunks, inverse_roots, symmetric
+from banister.safety.posterior import Posterior, Shared, chunks, inverse_roots, less, symmetric
 
 
 def case(T, r, p, k, seed, *, own=False):
@@ -176,6 +176,17 @@ def test_inverse_roots():
     )
     assert inverse_roots(np.zeros((2, 0, 0))).shape == (2, 0, 0)
     assert np.isnan(inverse_roots(np.full((1, 1, 1), np.nan))).all()
+
+
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_less_is_a_difference_of_products(k):
+    rng = np.random.default_rng(k)
+    A, left, right = rng.normal(size=(3, 4, 5)), rng.normal(size=(3, 4, k)), rng.normal(size=(3, k, 5))
+    before = A.copy()
+    close(less(A, left, right), A - left @ right)
+    turned = np.ascontiguousarray(np.swapaxes(left, 1, 2))
+    close(less(A, np.swapaxes(turned, 1, 2), right), A - left @ right)  # whatever its memory looks like
+    np.testing.assert_array_equal(A, before)
 
 
 def test_a_pivot_that_rounding_takes_below_one_is_one():

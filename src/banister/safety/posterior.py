@@ -167,7 +167,7 @@ class Posterior:
 
     def _without_shared(self, A: Float, left: Float, right: Float) -> Float:
         """`A − left M right'`: what is left of A once shared coefficients are integrated out."""
-        return A if self.shared.rank == 0 else A - left @ (self.M @ _turned(right))
+        return A if self.shared.rank == 0 else less(A, left, self.M @ _turned(right))
 
     def free_precision(self) -> Float:
         """Precision of `μ + L w` when w is not known beforehand, (T, p, p).
@@ -179,7 +179,7 @@ class Posterior:
             return self.H
         size = np.trace(self.LHL, axis1=1, axis2=2) / k
         free = np.linalg.inv(self.LHL + (_FREE * size + _NOTHING)[:, None, None] * np.eye(k))
-        return self.H - self.HL @ (free @ _turned(self.HL))
+        return less(self.H, self.HL, free @ _turned(self.HL))
 
     def learned(self, opened: Float) -> Float:
         """`W O W'` (T, r, r) for what all rows leave open of the shared part, O (T, p, p)."""
@@ -237,6 +237,27 @@ class Posterior:
         prior = D[:, :, 0] + (self.shared.L**2).sum(axis=1)
         np.einsum("tii->ti", V)[...] += _ROUNDING**2 * prior
         return symmetric(V + away @ opened @ _turned(away)), away
+
+
+@compiled
+def _less(A, left, right, out):  # type: ignore[no-untyped-def]
+    """out = A − left right, matrix by matrix, in one sweep: the inner dimension is small."""
+    for t in range(A.shape[0]):
+        for i in range(A.shape[1]):
+            row, before, factor = out[t, i], A[t, i], left[t, i, 0]
+            for j in range(A.shape[2]):
+                row[j] = before[j] - factor * right[t, 0, j]
+            for a in range(1, left.shape[2]):
+                factor = left[t, i, a]
+                for j in range(A.shape[2]):
+                    row[j] -= factor * right[t, a, j]
+
+
+def less(A: Float, left: Float, right: Float) -> Float:
+    """`A − left right` for A (T, m, n), left (T, m, k), right (T, k, n), k ≥ 1."""
+    out = np.empty(A.shape)
+    _less(A, np.ascontiguousarray(left), right, out)
+    return out
 
 
 @compiled
