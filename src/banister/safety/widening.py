@@ -157,33 +157,35 @@ def widened(info: Information, shared: Shared, added: Float, opened: Float, size
         opened: (T, p, p) what all rows leave open of the shared part.
         size: τ0².
     """
-    own = _own_scale(info, shared, added, opened, size)
-    D = own[:, None] * shared.D + added[:, None]
-    return Posterior(info, Shared(shared.mu, shared.L, D))
+    post = _given(info, shared, np.ones(len(info.y)), added)
+    found, expected, chance = _scores(post, opened)
+    odd = np.flatnonzero(found > expected + _ODD * chance)
+    if len(odd) == 0:
+        return post
+    scale = np.ones(len(info.y))
+    scale[odd] = _own_scale(info.of_tasks(odd), shared, added[odd], opened[odd], size)
+    return _given(info, shared, scale, added)
+
+
+def _given(info: Information, shared: Shared, scale: Float, added: Float) -> Posterior:
+    """With left-overs of `scale D + added`."""
+    return Posterior(info, Shared(shared.mu, shared.L, scale[:, None] * shared.D + added[:, None]))
 
 
 def _own_scale(info: Information, shared: Shared, added: Float, opened: Float, size: float) -> Float:
-    """The factor of each task's left-over, 1 where its scores are no larger than that explains, (T,)."""
+    """The factor of the left-over of tasks whose scores are larger than it explains, (T,)."""
     scale = np.ones(len(info.y))
     most = size / float(shared.D.mean())
-    odd = np.arange(len(info.y))
-    for step in range(_ODD_STEPS):
-        D = scale[odd][:, None] * shared.D + added[odd][:, None]
-        found, expected, chance = _scores(info.of_tasks(odd), Shared(shared.mu, shared.L, D), opened[odd])
-        if step == 0:
-            which = found > expected + _ODD * chance
-            odd, found, expected, chance = odd[which], found[which], expected[which], chance[which]
-        if len(odd) == 0:
-            return scale
-        grown = scale[odd] * np.sqrt((found + chance) / expected)  # one standard deviation up
-        scale[odd] = np.clip(grown, 1.0, _LARGEST * most)
-    scale[odd] = np.minimum(HIDDEN * scale[odd], _LARGEST**2 * most)
-    return scale
+    for _ in range(_ODD_STEPS):
+        found, expected, chance = _scores(_given(info, shared, scale, added), opened)
+        grown = scale * np.sqrt((found + chance) / expected)  # one standard deviation up
+        scale = np.clip(grown, 1.0, _LARGEST * most)
+    return np.minimum(HIDDEN * scale, _LARGEST**2 * most)
 
 
-def _scores(info: Information, shared: Shared, opened: Float) -> tuple[Float, Float, Float]:
+def _scores(post: Posterior, opened: Float) -> tuple[Float, Float, Float]:
     """`Q'DQ` of each task, its expectation under the model and its standard deviation, (T,)."""
-    post, D = Posterior(info, shared), shared.D
+    D = post.shared.D
     found = (post.Q**2 * D).sum(axis=1)
     expected = (post.scores_expected(post.learned(opened)) * D).sum(axis=1)
     root = np.sqrt(D)
