@@ -2,7 +2,7 @@
 
 python benchmarks/belief.py [--repeat 3]
 python benchmarks/belief.py --tasks 10000       # memory and CPU a row; a process for each size
-python benchmarks/belief.py --decide            # one decision, dense (1,000 tasks) and compact (100,000)
+python benchmarks/belief.py --decide            # one decision, dense (1,000 tasks) and compact (20,000)
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _memory(name: str) -> float:
 def decide(dim: int = 100, n: int = 30, actions: int = 50, requests: int = 500) -> None:
     """Milliseconds a decision on requests of random tasks, r_b unknown, and bytes of the model a task."""
     print("| tasks | covariances | ms a decision | kB a task |\n| --- | --- | --- | --- |")
-    for tasks in (1_000, 100_000):
+    for tasks in (1_000, 20_000):
         belief = Believer().believe(rows(tasks, dim, n), tasks, tasks * n)
         learner = Learner(Constraint(0.2), Believer(), Memory(dim))
         learner.use(belief)

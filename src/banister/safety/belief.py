@@ -6,6 +6,8 @@ Immutable, made by `believe` from everything seen. The steps, each a file of its
 2. `labels`: which claimed baseline rewards count.
 3. `hierarchy`: what tasks share, and how well that is known; from a sample of tasks where there are many.
 4. `posterior`, `widening`: each task given what is shared, with the doubts that a likelihood does not see.
+
+Rows come by blocks of tasks (`gathering`); covariances of very many tasks are kept as rows (`compact`).
 """
 
 from __future__ import annotations
