@@ -84,10 +84,3 @@ def test_what_is_kept_and_what_is_made_again(small_blocks, monkeypatch):
     for block in data.blocks():
         data.rows(block)
     assert made == [44]
-
-
-def test_the_mean_square_counts_labels_that_are_used():
-    data = gathered()
-    label = data.labels.y[:3]
-    assert data.mean_square() == pytest.approx((data.y @ data.y + label @ label) / 31)
-    assert gathered(labels=False).mean_square() == pytest.approx(np.mean(data.y**2))

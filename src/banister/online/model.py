@@ -15,8 +15,9 @@ from banister.online.settings import Settings
 from banister.safety.belief import Belief
 from banister.safety.compact import Compact, PerTask
 from banister.safety.frame import Frame
-from banister.safety.hierarchy import Open, Start
+from banister.safety.hierarchy import Start
 from banister.safety.labels import Claims
+from banister.safety.opened import Open
 from banister.safety.posterior import Shared
 
 FORMAT = 2  # of the bytes; a model of another format is kept in the ledger and cannot be replayed

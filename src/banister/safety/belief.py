@@ -29,7 +29,7 @@ from banister.safety import _kernels, widening
 from banister.safety.compact import DENSE, Compact, PerTask
 from banister.safety.frame import Frame
 from banister.safety.gathering import Gathered, Labels
-from banister.safety.hierarchy import LEAST_NOISE, Hierarchy, Start, fit
+from banister.safety.hierarchy import LEAST_NOISE, Hierarchy, Start, fit, mean_square
 from banister.safety.labels import Claims, Trust, trust
 from banister.safety.noise import Moderated, moderate
 from banister.safety.posterior import Posterior, Shared
@@ -293,7 +293,7 @@ class _Making:
         T, q, d = len(self.tasks), hierarchy.shared.rank + 1, len(self.frame.scale)
         raw, freedom, c = np.empty(T), np.empty(T), np.empty((T, q))
         error, length = np.empty(len(self.y)), np.empty(len(self.y))
-        leaning, played = np.empty((T, d)), np.empty(T)
+        leaning, played, square, total = np.empty((T, d)), np.empty(T), np.empty(T), np.zeros(2)
         noise = np.full(T, hierarchy.level) if T > _SAMPLED else hierarchy.noise.variance
         for block in data.blocks():
             part, rows, level = block.tasks, data.rows(block), noise[block.tasks]
@@ -301,14 +301,15 @@ class _Making:
             raw[part] = rows.plays.rest + post.play_squares(level)
             spent, _ = post.spent(post.learned(hierarchy.open_of(post.c)))
             freedom[part], c[part] = np.maximum(rows.plays.n - spent, 0.0), post.c
+            square[part] = rows.plays.yy / np.maximum(rows.plays.n, 1.0)
+            total += rows.total()
             error[block.row] = block.rewards - np.einsum("np,np->n", block.features, post.mean[block.task])
             length[block.row] = np.einsum("np,np->n", block.features, block.features)
             chosen = self.seen.is_baseline[block.row]
             leaning[part], played[part] = widening.means(
                 block.task[chosen], block.features[chosen, :d], len(rows.plays.n)
             )
-        square = np.bincount(self.task, weights=self.y**2, minlength=T) / np.bincount(self.task, minlength=T)
-        own = np.maximum(raw / np.maximum(freedom, 0.5), LEAST_NOISE * data.mean_square())
+        own = np.maximum(raw / np.maximum(freedom, 0.5), LEAST_NOISE * mean_square(*total))
         told = np.minimum(freedom, data.telling)
         found = moderate(own, told) if T > 1 else hierarchy.noise
         added = widening.odd_noise(raw / np.maximum(freedom, 1e-9), told, self.frame.dim)

@@ -13,7 +13,7 @@ import numpy as np
 
 from banister.data import Float, Int
 from banister.safety.factors import Information
-from banister.safety.hierarchy import Open
+from banister.safety.opened import Open
 from banister.safety.posterior import Posterior, Shared
 
 DENSE = 2**24  # numbers (128 MB) of all covariances together, up to which they are held as they are

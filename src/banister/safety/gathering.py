@@ -84,11 +84,6 @@ class Gathered:
         self._kept: dict[int, Rows] = {}
         self._whole: Rows | None = None
 
-    def mean_square(self) -> float:
-        """Of rewards and labels."""
-        label = self.labels.y[self._used]
-        return max(float(self.y @ self.y + label @ label) / (len(self.y) + len(label)), 1e-300)
-
     def blocks(self) -> Iterator[Block]:
         """All tasks, block by block."""
         for tasks in chunks(self.n_tasks, self.frame.dim**2):

@@ -17,12 +17,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import block_diag, cho_factor, cho_solve, lapack
+from scipy.linalg import block_diag, cho_factor, cho_solve
 
 from banister.contract import Bool
 from banister.data import Float, Int
 from banister.safety.factors import Factors, Information
 from banister.safety.noise import Moderated, moderate
+from banister.safety.opened import Open
 from banister.safety.posterior import Posterior, Shared, chunks, symmetric
 
 PASSES = 16  # with these, D, noise and directions have settled on every design tried
@@ -86,11 +87,10 @@ class Rows:
         """
         return Information.of(self.plays, noise, self.labels, np.maximum(self.claimed, label_level))
 
-    def mean_square(self) -> float:
-        """Of rewards and labels."""
-        total = self.plays.yy.sum() + self.labels.yy.sum()
-        rows = self.plays.n.sum() + self.labels.n.sum()
-        return max(float(total) / max(float(rows), 1.0), 1e-300)
+    def total(self) -> tuple[float, float]:
+        """The sum of squares of rewards and labels, and how many there are."""
+        square = self.plays.yy.sum() + self.labels.yy.sum()
+        return float(square), float(self.plays.n.sum() + self.labels.n.sum())
 
     def most_directions(self) -> int:
         """The largest k whose `k (p + T − k) + p` parameters are no more than half the rows."""
@@ -98,27 +98,6 @@ class Rows:
         p, T = self.dim, self.n_tasks
         most = max(min(T - 2, p - 1, _MOST_RANK), 0)
         return max((k for k in range(most + 1) if k * (p + T - k) + p <= rows / 2), default=0)
-
-
-class Open:
-    """Covariance `S⁻¹` of (μ, L), in blocks (q, q, p, p), q = k + 1: what all rows leave open of them."""
-
-    def __init__(self, blocks: Float) -> None:
-        q, _, p, _ = blocks.shape
-        self.blocks, self._pairs = blocks, np.triu_indices(q)
-        both = blocks + np.swapaxes(blocks, 0, 1)
-        both[np.arange(q), np.arange(q)] /= 2
-        self._sums = both[self._pairs].reshape(-1, p * p)
-
-    def of(self, c: Float) -> Float:
-        """`(c ⊗ I)' S⁻¹ (c ⊗ I)` of each task, (T, p, p), for coefficients c (T, q)."""
-        a, b = self._pairs
-        p = self.blocks.shape[2]
-        return ((c[:, a] * c[:, b]) @ self._sums).reshape(len(c), p, p)
-
-    def times(self, factor: float) -> Open:
-        """That much more of it."""
-        return Open(factor * self.blocks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +165,7 @@ class _Work:
 
     def __init__(self, rows: Rows, start: Start | None, most: int | None) -> None:
         self.rows, self.T, self.p = rows, rows.n_tasks, rows.dim
-        self.square = rows.mean_square()
+        self.square = mean_square(*rows.total())
         self.size = self.square / self.p
         self.most = rows.most_directions() if most is None else min(most, rows.most_directions())
         self.mu: Float = np.zeros(self.p)
@@ -273,7 +252,7 @@ class _Work:
         for chunk, post in zip(self.chunks, self.posts, strict=True):
             F[chunk] = post.free_precision()
         S = self._known_before() + self._blocks(c[:, :, None] * c[:, None, :], F)
-        self.open = Open(_inverse(S).reshape(q, p, q, p).transpose(0, 2, 1, 3).copy())
+        self.open = Open.of_precision(S, q)
 
     def _known_before(self) -> Float:
         """The precision that (μ, L) has without any row, (q p, q p).
@@ -406,13 +385,9 @@ class _Work:
         )
 
 
-def _inverse(S: Float) -> Float:
-    """Of a positive definite matrix."""
-    factor, _ = cho_factor(S.T, lower=True, overwrite_a=True)
-    lower, _ = lapack.dpotri(factor, lower=True, overwrite_c=True)
-    inverse: Float = np.tril(lower)
-    inverse += np.tril(lower, -1).T
-    return inverse
+def mean_square(total: float, rows: float) -> float:
+    """Of so many rewards and labels whose squares add up to `total`; never nothing."""
+    return max(total / max(rows, 1.0), 1e-300)
 
 
 def noise_edge(dims: int, n_tasks: int) -> float:
