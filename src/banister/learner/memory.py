@@ -13,6 +13,7 @@ from banister.contract import Bool
 from banister.data import Float, Int
 from banister.safety.belief import Seen
 from banister.safety.gates import EVERY_TASK
+from banister.safety.wild import tame
 
 _BLOCK = 4096
 SAMPLE = 2048  # offered actions kept, to know what is offered
@@ -128,6 +129,11 @@ class Memory:
         kept: Bool = _kept(task, number, self.since, self.retracted)
         return np.bincount(task[kept], minlength=n_tasks)
 
+    def wild(self) -> int:
+        """How many rewards the next fit counts as less than they are; see `safety.wild`."""
+        plays = self.snapshot().rows()
+        return int(tame(plays[0], plays[2]).wild.sum())
+
     def snapshot(self) -> Snapshot:
         """What a fit needs, as it is now; cheap, and untouched by what comes later."""
         n = min(self._sampled, SAMPLE)
@@ -154,12 +160,19 @@ class Snapshot:
 
     def seen(self) -> Seen:
         """Everything that counts."""
-        task, X, y, is_baseline, claim, _ = self._rows(self.plays, self.retracted)
+        plays = self.rows()
+        tamed = tame(plays[0], plays[2])
+        plays[2] = tamed.y
+        task, X, y, is_baseline, claim, _ = (column[~tamed.left_out] for column in plays)
         label_task, label_X, label, label_std, _ = self._rows(self.labels)
         return Seen(
             task, X, y, is_baseline, claim,
             label_task, label_X, label, label_std, self.offered_task, self.offered,
         )  # fmt: skip
+
+    def rows(self) -> list[NDArray[Any]]:
+        """The columns of plays that count, with rewards as they came."""
+        return self._rows(self.plays, self.retracted)
 
     def _rows(
         self, pieces: list[list[NDArray[Any]]], retracted: Set[int] = frozenset()

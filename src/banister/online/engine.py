@@ -59,6 +59,7 @@ class Engine:
         self.path, self.read_only, self.closed = path, read_only, False
         self.store = Store(ledger)
         self._rung: list[AlarmRecord] = []
+        self.refit_failure: str | None = None  # why the last refit failed; None if it did not
         try:
             self.settings = self._settle(settings)
             rebuild(self.store, strict=not read_only)
