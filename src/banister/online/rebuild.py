@@ -47,7 +47,10 @@ def _rebuild(store: Store) -> None:
     _logs(store, dim)
     _decisions(store, dim)
     _rewards(store, dim)
-    memory.retracted.update(r.id for r in store.ledger.retractions())
+    for record in store.ledger.retractions():
+        played = store.ledger.find(record.id)
+        if played is not None and played.reward is not None:
+            memory.retract(record.id, played.task, played.features, played.reward, played.is_baseline)
 
 
 def _logs(store: Store, dim: int) -> None:

@@ -109,11 +109,16 @@ class Refitter:
                 return
             last, marks, labels = engine.model, store.marks, list(store.labels)
             snapshot = store.memory.snapshot()
+            store.memory.plays.start_tail()
             self._attempt = len(store.memory.plays)
-        begin = time.perf_counter()
-        model = fit(snapshot, len(labels), marks, last, engine.settings)
-        seconds = time.perf_counter() - begin
-        self._write(model, model.to_bytes(engine.settings, labels), last)
+        try:
+            begin = time.perf_counter()
+            model = fit(snapshot, len(labels), marks, last, engine.settings)
+            seconds = time.perf_counter() - begin
+            self._write(model, model.to_bytes(engine.settings, labels), last)
+        finally:
+            with self._lock:
+                store.memory.plays.tail = None
         _log_swap(last, model, seconds)
 
     def _write(self, model: Model, data: bytes, last: Model) -> None:

@@ -14,7 +14,7 @@ The fit is the best guess. A bound that must hold over thousands of decisions al
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import norm
@@ -101,6 +101,13 @@ class Leaning:
     def of(cls, task: Int, Z: Float, offered_task: Int, offered: Float, n_tasks: int) -> Leaning:
         """From rows of played baselines (n, d) and a sample of offered actions (m, d)."""
         return cls(*_means(task, Z, n_tasks), *_means(offered_task, offered, n_tasks))
+
+    def with_more(self, task: Int, sums: Float, n: Float) -> Leaning:
+        """With more played baselines: sums (g, d) of n (g,) rows of tasks (g,)."""
+        played = self.played + np.bincount(task, weights=n, minlength=len(self.played))
+        total = self.baseline * self.played[:, None]
+        np.add.at(total, task, sums)
+        return replace(self, baseline=total / np.maximum(played, 1.0)[:, None], played=played)
 
     def added(self, plays: Factors) -> Float:
         """Variance added to the left-over of each task, (T,): `mean y² / δ² / p`, δ² the squared lean.

@@ -1,8 +1,9 @@
 """Wild rewards: what a few values far outside all others may do to a fit.
 
 A typing error, a test order or an overflow can make one reward a thousand times too large. Least squares
-would follow it and every bound would widen. So a reward that lies far outside the usual ones counts as the largest
-(or the smallest) usual one: it keeps its side, since a very bad reward must not vanish, and loses its size.
+would follow it and every bound would widen. So a reward that lies far outside the usual ones counts as the
+largest (or the smallest) usual one: it keeps its side, since a very bad reward must not vanish, and loses its
+size.
 
 What is usual is read off the rewards themselves, in any unit. With the median as centre, and among the
 distances from it that are not zero, let `m` be the median and `q` the value that a tenth exceeds; then
