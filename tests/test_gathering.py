@@ -5,12 +5,14 @@ import pytest
 
 from banister.safety import gathering, posterior
 from banister.safety.frame import Frame
-from banister.safety.gathering import Gathered, Labels
+from banister.safety.gathering import Gathered, Labels, Old
+from banister.safety.past import Past
 
 T, D = 5, 3
+NOTHING_OLD = Old(Past.none(D), Past.none(D))
 
 
-def gathered(counts=(2, 9, 4, 12, 1), *, labels=True):
+def gathered(counts=(2, 9, 4, 12, 1), *, labels=True, old=NOTHING_OLD):
     rng = np.random.default_rng(0)
     task = rng.permutation(np.repeat(np.arange(T), counts))
     n = len(task)
@@ -18,8 +20,9 @@ def gathered(counts=(2, 9, 4, 12, 1), *, labels=True):
     claims = Labels(np.array([3, 1, 3, 0, -1]), rng.normal(size=(5, D)), rng.normal(size=5), np.arange(5.0))
     used = np.array([0, 1, 2]) if labels else np.zeros(0, dtype=int)
     return Gathered(
-        frame, task, rng.normal(size=(n, D)), rng.normal(size=n), claims, used, np.arange(T, dtype=float)
-    )
+        frame, task, rng.normal(size=(n, D)), rng.normal(size=n), claims, used, np.arange(T, dtype=float),
+        old,
+    )  # fmt: skip
 
 
 @pytest.fixture
@@ -84,3 +87,39 @@ def test_what_is_kept_and_what_is_made_again(small_blocks, monkeypatch):
     for block in data.blocks():
         data.rows(block)
     assert made == [44]
+
+
+def past(tasks, rng, periods):
+    """Three rows of factors and a period or two for each of some tasks."""
+    of = np.repeat(tasks, periods)
+    ends = rng.normal(size=(len(of), D + 1))
+    return Past(
+        np.repeat(tasks, 3), rng.normal(size=(3 * len(tasks), D + 2)), rng.normal(size=D), of,
+        np.arange(len(of)) + 20.0, ends, ends + 1, ends[:, 0], np.ones(len(of)),
+        rng.normal(size=(len(of), D + 1)) ** 2,
+    )  # fmt: skip
+
+
+def test_rows_of_long_ago_are_in_their_tasks_blocks(small_blocks):
+    rng = np.random.default_rng(3)
+    old = Old(past(np.array([0, 2, 4]), rng, 2), past(np.array([1, 4]), rng, 1))
+    whole = gathered(old=old).sample(np.arange(T))
+    data = gathered(old=old)
+    for block in data.blocks():
+        same(data.rows(block), whole.of_tasks(block.tasks))
+    assert whole.plays.n.tolist() == [2 + 41, 9, 4 + 45, 12, 1 + 49]
+    assert whole.labels.n.tolist() == [0, 1 + 20, 0, 2, 21]
+    same(gathered(old=old).sample(np.array([2, 4])), whole.of_tasks(np.array([2, 4])))
+
+
+def test_rows_of_long_ago_by_place():
+    rng = np.random.default_rng(4)
+    given = past(np.array([7, 3, 5]), rng, 2)
+    placed = given.placed(np.array([-1, -1, -1, 1, -1, 0, -1, -1]))  # task 5 is the first, 3 the second
+    assert placed.task.tolist() == [0, 0, 0, 1, 1, 1]
+    assert placed.of.tolist() == [0, 0, 1, 1]
+    np.testing.assert_array_equal(placed.F, given.F[[6, 7, 8, 3, 4, 5]])
+    np.testing.assert_array_equal(placed.n, given.n[[4, 5, 2, 3]])
+    second = placed.between(1, 2)
+    np.testing.assert_array_equal(second.F, given.F[3:6])
+    np.testing.assert_array_equal(second.n, given.n[2:4])

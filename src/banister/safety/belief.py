@@ -28,14 +28,15 @@ from banister.errors import SettingError
 from banister.safety import _kernels, widening
 from banister.safety.compact import DENSE, Compact, PerTask
 from banister.safety.frame import Frame
-from banister.safety.gathering import Gathered, Labels
+from banister.safety.gathering import Gathered, Labels, Old
 from banister.safety.hierarchy import LEAST_NOISE, Hierarchy, Start, fit, mean_square
 from banister.safety.labels import Claims, Trust, trust
 from banister.safety.noise import Moderated, moderate
+from banister.safety.past import Past
 from banister.safety.posterior import Posterior, Shared
 
 _SAMPLED = 256  # tasks from which what is shared is learned; more make its error small beside a task's own
-_PAIRED = 400  # latest rows of a task whose pairs are compared when claims are judged
+PAIRED = 400  # latest rows of a task whose pairs are compared when claims are judged
 _USUAL = 1024  # residuals kept to know what is usual
 _CLICKS = 2  # rewards that are not the usual one, for each coefficient
 _INTERPOLATED = 0.5  # share of a row that the fit spent on it, beyond which its residual tells nothing
@@ -51,6 +52,7 @@ class Seen(NamedTuple):
         claim: (n,) the baseline reward claimed for it; NaN for other actions and where none was given.
         label_task, labelled_features, label, label_std: every claimed baseline reward, played or not.
         offered_task, offered: a sample of the actions offered.
+        past, label_past: plays and labels of long ago, of which only sums are left.
     """
 
     task: Int
@@ -64,6 +66,8 @@ class Seen(NamedTuple):
     label_std: Float
     offered_task: Int
     offered: Float
+    past: Past | None = None
+    label_past: Past | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +185,7 @@ class Believer:
     def believe(self, seen: Seen, n_tasks: int, decisions: int, last: Belief | None = None) -> Belief:
         """A belief from everything seen; `Belief.none` while rewards tell nothing apart."""
         dim = seen.X.shape[1]
-        if not _telling(seen.y, dim + 1):
+        if not _telling(seen.y, dim + 1, seen.past):
             return Belief.none(n_tasks, dim)
         with _threads().limit(limits=1):  # matrices are small: a second thread doubles the time
             return _Making(self, seen, n_tasks, decisions, last).belief()
@@ -221,14 +225,20 @@ class _Making:
 
     def __init__(self, by: Believer, seen: Seen, n_tasks: int, decisions: int, last: Belief | None) -> None:
         self.n_tasks, self.seen, self.last, self.rank = n_tasks, seen, last, by.rank
-        rows = np.bincount(seen.task, minlength=n_tasks) > 0
+        dim = seen.X.shape[1]
+        self.past, self.label_past = seen.past or Past.none(dim), seen.label_past or Past.none(dim)
+        rows = np.bincount(np.append(seen.task, self.past.of), minlength=n_tasks) > 0
         self.tasks = np.flatnonzero(rows)
         self.place = np.full(n_tasks, -1)
         self.place[self.tasks] = np.arange(len(self.tasks))
         self.z = by.quantile(decisions, len(self.tasks))
-        self.frame = Frame.of(seen.offered, seen.X, seen.y)
+        played = seen.X
+        if len(self.past.of):
+            played = np.concatenate([seen.X, self.past.low[:, :dim], self.past.high[:, :dim]])
+        self.frame = Frame.of(seen.offered, played, seen.y)
         self.task = self.place[seen.task]
         self.y, self.claim = seen.y / self.frame.reward, seen.claim / self.frame.reward
+        self.n_rows = len(seen.y) + int(self.past.n.sum())
 
     def belief(self) -> Belief:
         """Run all steps."""
@@ -242,7 +252,7 @@ class _Making:
             hierarchy.shared.mu, np.sqrt(kappa) * hierarchy.shared.L, widening.left_over(hierarchy, kappa)
         )
         wider = self._widen(data, hierarchy, wide, settled)
-        began = len(self.y) if start is None else start.rows
+        began = self.n_rows if start is None else start.rows
         return self._pack(hierarchy, trusted, settled.noise, wider, began)
 
     def _trust(self) -> Trust:
@@ -250,23 +260,33 @@ class _Making:
         s, T = self.seen, len(self.tasks)
         if self.last is not None and self.last.claims is Claims.CONTRADICTED:
             return Trust(Claims.CONTRADICTED, np.zeros(T, dtype=bool))
-        here = self.place[s.label_task] >= 0
+        ends_task, ends, ends_label = self.label_past.corners()
+        label_task = np.append(s.label_task, ends_task)
+        labelled, label = np.concatenate([s.labelled_features, ends]), np.append(s.label, ends_label)
+        here = self.place[label_task] >= 0
         rows = _latest(self.task, s.is_baseline & np.isfinite(self.claim), T)
         return trust(
             self.task[rows], self.frame.rows(s.X[rows]), self.y[rows], self.claim[rows],
-            self.place[s.label_task[here]], self.frame.rows(s.labelled_features[here]),
-            s.label[here] / self.frame.reward, T,
+            self.place[label_task[here]], self.frame.rows(labelled[here]),
+            label[here] / self.frame.reward, T,
         )  # fmt: skip
 
     def _gathered(self, trusted: Trust) -> Gathered:
         """Plays and the labels that count, by task."""
         s, T = self.seen, len(self.tasks)
-        n, most = np.bincount(self.task, minlength=T), _most_common(self.task, self.y, T)
+        of = np.append(self.task, self.place[self.past.of])
+        times = np.append(np.ones(len(self.y)), self.past.times)
+        most = _most_common(of, np.append(self.y, self.past.usual / self.frame.reward), T, times)
+        n = np.bincount(of, weights=np.append(np.ones(len(self.y)), self.past.n), minlength=T)
         place, unit = self.place[s.label_task], self.frame.reward
         used = np.flatnonzero((place >= 0) & trusted.labelled[place])
         labels = Labels(place, s.labelled_features, s.label / unit, s.label_std / unit)
-        telling = np.where(most > 1, n - most, n).astype(float)
-        return Gathered(self.frame, self.task, s.X, self.y, labels, used, telling)
+        old = Old(
+            self.past.placed(self.place),
+            self.label_past.of_tasks(self.tasks[trusted.labelled]).placed(self.place),
+        )
+        telling = np.where(most > 1, n - most, n)
+        return Gathered(self.frame, self.task, s.X, self.y, labels, used, telling, old)
 
     def _sampled(self) -> Int:
         """All tasks, or a fixed random sample of many."""
@@ -284,7 +304,7 @@ class _Making:
         last = self.last
         if last is None or last.start is None or last.claims is not trusted.verdict:
             return None
-        if last.frame.intercept != self.frame.intercept or len(self.y) >= 2 * last.start.rows:
+        if last.frame.intercept != self.frame.intercept or self.n_rows >= 2 * last.start.rows:
             return None
         return last.start.per(last.frame.units / self.frame.units)
 
@@ -321,7 +341,12 @@ class _Making:
         here = self.place[s.offered_task] >= 0
         offered = self.frame.rows(s.offered[here])[:, :d]
         means = widening.means(self.place[s.offered_task[here]], offered, len(self.tasks))
-        return widening.Leaning(baseline, played, *means)
+        lean = widening.Leaning(baseline, played, *means)
+        if len(self.past.of) == 0:
+            return lean
+        sums, n = self.past.sums[:, :d], self.past.sums[:, d]
+        sums = (sums - n[:, None] * self.frame.shift) / self.frame.scale
+        return lean.with_more(self.place[self.past.of], sums, n)
 
     def _widen(self, data: Gathered, hierarchy: Hierarchy, wide: Shared, settled: _Settled) -> _Widened:
         """Every task's posterior under what is shared, widened; dense, or as rows where tasks are many."""
@@ -386,31 +411,34 @@ class _Making:
         return np.sort(error[told] / (noise[task[told]] * np.sqrt(1 - share[told])))
 
 
-def _telling(y: Float, dim: int) -> bool:
+def _telling(y: Float, dim: int, past: Past | None = None) -> bool:
     """Whether rewards can tell anything: where most are one value (no click), enough others must be there.
 
     A model of `dim` coefficients explains a handful of clicks among many zeros perfectly, and is wrong.
     """
-    if len(y) == 0:
+    times, n = np.ones(len(y)), len(y)
+    if past is not None:
+        y, times, n = np.append(y, past.usual), np.append(times, past.times), n + int(past.n.sum())
+    if n == 0:
         return False
-    most = int(_most_common(np.zeros(len(y), dtype=np.int64), y, 1)[0])
-    return len(y) > most if 2 * most <= len(y) else len(y) - most >= _CLICKS * dim
+    most = int(_most_common(np.zeros(len(y), dtype=np.int64), y, 1, times)[0])
+    return n > most if 2 * most <= n else n - most >= _CLICKS * dim
 
 
-def _most_common(task: Int, y: Float, n_tasks: int) -> Float:
-    """How often each task's most common reward came, (T,)."""
+def _most_common(task: Int, y: Float, n_tasks: int, times: Float) -> Float:
+    """How often each task's most common reward came, (T,), each of `y` having come so many `times`."""
     order = np.lexsort((y, task))
     t, value = task[order], y[order]
     starts = np.flatnonzero(np.r_[True, (t[1:] != t[:-1]) | (value[1:] != value[:-1])])
     most = np.zeros(n_tasks)
-    np.maximum.at(most, t[starts], np.diff(np.r_[starts, len(t)]))
+    np.maximum.at(most, t[starts], np.add.reduceat(times[order], starts))
     return most
 
 
 def _latest(task: Int, which: Bool, n_tasks: int) -> Int:
-    """The latest rows of each task among some, at most `_PAIRED` each."""
+    """The latest rows of each task among some, at most `PAIRED` each."""
     rows = np.flatnonzero(which)
     order = rows[np.argsort(task[rows], kind="stable")]
     n = np.bincount(task[rows], minlength=n_tasks)
     after = np.cumsum(n)[task[order]] - np.arange(len(order))  # how many of its task follow, itself included
-    return np.sort(order[after <= _PAIRED])
+    return np.sort(order[after <= PAIRED])

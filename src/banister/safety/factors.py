@@ -31,8 +31,8 @@ class Factors:
     n: Float
 
     @classmethod
-    def of(cls, task: Int, Z: Float, y: Float, n_tasks: int) -> Factors:
-        """The factors of rows (n, p) of tasks (n,)."""
+    def of(cls, task: Int, Z: Float, y: Float, n_tasks: int, more: Float | None = None) -> Factors:
+        """The factors of rows (n, p) of tasks (n,); `more` (T,) than there are where some stand for many."""
         p = Z.shape[1]
         n = np.bincount(task, minlength=n_tasks)
         r = int(min(n.max(initial=0), p))
@@ -47,7 +47,7 @@ class Factors:
                 rows, rest[tasks] = factor[:, :p], factor[:, p, p] ** 2
             R[tasks, : rows.shape[1]], z[tasks, : rows.shape[1]] = rows[:, :, :p], rows[:, :, p]
         yy = np.bincount(task, weights=y * y, minlength=n_tasks).astype(float)
-        return cls(R, z, rest, yy, n.astype(float))
+        return cls(R, z, rest, yy, n.astype(float) if more is None else n + more)
 
     @classmethod
     def none(cls, n_tasks: int, p: int) -> Factors:

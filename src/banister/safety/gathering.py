@@ -17,6 +17,7 @@ from banister.data import Float, Int
 from banister.safety.factors import Factors
 from banister.safety.frame import Frame
 from banister.safety.hierarchy import Rows
+from banister.safety.past import Past
 from banister.safety.posterior import chunks
 
 _SMALLER = 2  # times smaller than the rows: factors worth keeping
@@ -29,6 +30,13 @@ class Labels(NamedTuple):
     X: Float
     y: Float
     std: Float
+
+
+class Old(NamedTuple):
+    """Plays and labels of long ago, by the place of their tasks."""
+
+    plays: Past
+    labels: Past
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +71,7 @@ class Block:
 
 
 class Gathered:
-    """Plays of T tasks, every one of which has rows, and labels of some.
+    """Plays of T tasks, every one of which has rows or had some long ago, and labels of some.
 
     Args:
         frame: the belief's coordinates.
@@ -72,11 +80,21 @@ class Gathered:
         labels, used: claimed baseline rewards, in the frame's units but for their features, and where those
             stand that count.
         telling: (T,) see `Rows`.
+        old: rows of long ago.
     """
 
     def __init__(
-        self, frame: Frame, task: Int, X: Float, y: Float, labels: Labels, used: Int, telling: Float
+        self,
+        frame: Frame,
+        task: Int,
+        X: Float,
+        y: Float,
+        labels: Labels,
+        used: Int,
+        telling: Float,
+        old: Old,
     ) -> None:
+        self._old = old
         self.frame, self.task, self.X, self.y, self.labels = frame, task, X, y, labels
         self.telling, self.n_tasks = telling, len(telling)
         self._plays = _Order(task, np.arange(len(task)), self.n_tasks)
@@ -95,8 +113,10 @@ class Gathered:
         place[tasks] = np.arange(len(tasks))
         row = np.flatnonzero(place[self.task] >= 0)
         label = self._used[place[self.labels.task[self._used]] >= 0]
-        plays = Factors.of(place[self.task[row]], self.frame.rows(self.X[row]), self.y[row], len(tasks))
-        rows = self._rows(plays, label, place, self.telling[tasks])
+        old = Old(*(past.of_tasks(tasks) for past in self._old))
+        Z = self.frame.rows(self.X[row])
+        plays = self._factors(place[self.task[row]], Z, self.y[row], old.plays, place, len(tasks))
+        rows = self._rows(plays, label, old.labels, place, self.telling[tasks])
         if len(tasks) == self.n_tasks:
             self._whole = rows
         return rows
@@ -108,22 +128,34 @@ class Gathered:
             return self._whole.of_tasks(tasks)
         if first in self._kept:
             return self._kept[first]
-        plays = Factors.of(block.task, block.features, block.rewards, tasks.stop - first)
-        place = np.arange(self.n_tasks) - first
-        rows = self._rows(plays, self._claims.of(tasks), place, self.telling[tasks])
+        old = Old(*(past.between(first, tasks.stop) for past in self._old))
+        place, T = np.arange(self.n_tasks) - first, tasks.stop - first
+        plays = self._factors(block.task, block.features, block.rewards, old.plays, place, T)
+        rows = self._rows(plays, self._claims.of(tasks), old.labels, place, self.telling[tasks])
         if _SMALLER * plays.R.size <= block.features.size:
             self._kept[first] = rows
         return rows
 
-    def _rows(self, plays: Factors, label: Int, place: Int, telling: Float) -> Rows:
-        """With the labels that stand at `label`, whose tasks' places are given."""
+    def _factors(self, task: Int, Z: Float, y: Float, past: Past, place: Int, T: int) -> Factors:
+        """Of rows of tasks (n,), and of those of long ago, whose tasks' places are given."""
+        if len(past.of) == 0:
+            return Factors.of(task, Z, y, T)
+        old_Z, old_y = past.rows(self.frame)
+        whose = place[past.task]
+        more = np.bincount(place[past.of], weights=past.n, minlength=T).astype(float)
+        more -= np.bincount(whose, minlength=T)
+        return Factors.of(np.append(whose, task), np.concatenate([old_Z, Z]), np.append(old_y, y), T, more)
+
+    def _rows(self, plays: Factors, label: Int, past: Past, place: Int, telling: Float) -> Rows:
+        """With the labels that stand at `label` and those of long ago, whose tasks' places are given."""
         T, p = len(plays.n), self.frame.dim
-        if len(label) == 0:
+        if len(label) == 0 and len(past.of) == 0:
             return Rows(plays, Factors.none(T, p), np.ones(T), telling)
         _, X, y, std = self.labels
         task = place[self.labels.task[label]]
-        labels = Factors.of(task, self.frame.rows(X[label]), y[label], T)
-        square = np.bincount(task, weights=std[label] ** 2, minlength=T)
+        labels = self._factors(task, self.frame.rows(X[label]), y[label], past, place, T)
+        square = np.bincount(task, weights=std[label] ** 2, minlength=T).astype(float)
+        square += np.bincount(place[past.of], past.sums[:, 0] / self.frame.reward**2, minlength=T)
         return Rows(plays, labels, np.where(labels.n > 0, square / np.maximum(labels.n, 1.0), 1.0), telling)
 
 

@@ -14,7 +14,7 @@ The fit is the best guess. A bound that must hold over thousands of decisions al
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import norm
@@ -96,6 +96,13 @@ class Leaning:
     played: Float
     offered: Float
     shown: Float
+
+    def with_more(self, task: Int, sums: Float, n: Float) -> Leaning:
+        """With more played baselines: sums (g, d) of n (g,) rows of tasks (g,)."""
+        played = self.played + np.bincount(task, weights=n, minlength=len(self.played))
+        total = self.baseline * self.played[:, None]
+        np.add.at(total, task, sums)
+        return replace(self, baseline=total / np.maximum(played, 1.0)[:, None], played=played)
 
     def added(self, square: Float, dim: int) -> Float:
         """Variance added to the left-over of each task, (T,): `mean y² / δ² / p`, δ² the squared lean.
