@@ -1,6 +1,8 @@
-"""What a belief costs: fits from nothing and from the last one, CPU seconds on one core.
+"""What a belief costs: fits from nothing and from the last one, CPU seconds on one core; many tasks.
 
 python benchmarks/belief.py [--repeat 3]
+python benchmarks/belief.py --tasks 10000       # memory and CPU a row; a process for each size
+python benchmarks/belief.py --decide            # one decision, dense (1,000 tasks) and compact (20,000)
 """
 
 from __future__ import annotations
@@ -8,11 +10,18 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from banister.learner.learner import Learner
+from banister.learner.memory import Memory
+from banister.online.bandit import SafeBandit
+from banister.online.model import Marks, Model
 from banister.safety.belief import Believer, Seen
+from banister.safety.compact import PerTask
+from banister.safety.constraint import Constraint
 
 SIZES = ((40, 40, 20), (100, 100, 50), (1000, 50, 200))  # tasks, features, rows a task
 
@@ -41,10 +50,68 @@ def seconds(call: Callable[[], Any], repeat: int) -> float:
     return min(spent)
 
 
+def many(tasks: int, dim: int = 50, n: int = 30) -> None:
+    """CPU a row, and peak memory over that of the data (Linux: the peak is set back before the fit)."""
+    Believer().believe(rows(20, 4, 10), 20, 200)  # compiles
+    seen = rows(tasks, dim, n)
+    data = sum(column.nbytes for column in seen)
+    before = _memory("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")
+    began = time.process_time()
+    belief = Believer().believe(seen, tasks, tasks * n)
+    spent, peak = time.process_time() - began, _memory("VmHWM")
+    kind = "compact" if isinstance(belief.V, PerTask) else "dense"
+    print("| tasks | µs a row | data, MB | peak of the process, MB | more than before / data | covariances |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    print(
+        f"| {tasks} | {spent / len(seen.y) * 1e6:.1f} | {data / 1e6:.0f} | {peak / 1e6:.0f} "
+        f"| {(peak - before) / data:.2f} | {kind} |"
+    )
+
+
+def _memory(name: str) -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(1024.0 * int(line.split()[1]) for line in lines if line.startswith(name))
+
+
+def decide(dim: int = 100, n: int = 30, actions: int = 50, requests: int = 500) -> None:
+    """Milliseconds a decision on requests of random tasks, r_b unknown, and bytes of the model a task."""
+    print("| tasks | covariances | ms a decision | kB a task |\n| --- | --- | --- | --- |")
+    for tasks in (1_000, 20_000):
+        belief = Believer().believe(rows(tasks, dim, n), tasks, tasks * n)
+        learner = Learner(Constraint(0.2), Believer(), Memory(dim))
+        learner.use(belief)
+        g = np.random.default_rng(1)
+        asked = [(int(g.integers(tasks)), g.standard_normal((actions, dim))) for _ in range(requests)]
+        learner.decide_one(*asked[0], 0, np.nan, np.nan, 0.0)  # compiles
+        began = time.process_time()
+        for task, listed in asked:
+            learner.decide_one(task, listed, 0, np.nan, np.nan, 0.0)
+        spent = (time.process_time() - began) / requests
+        settings = SafeBandit(alpha=0.2).settings
+        size = len(Model(1, belief, Marks()).to_bytes(settings, [str(t) for t in range(tasks)]))
+        kind = "compact" if isinstance(belief.V, PerTask) else "dense"
+        print(f"| {tasks} | {kind} | {spent * 1e3:.3f} | {size / tasks / 1e3:.1f} |", flush=True)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--repeat", type=int, default=3)
-    repeat = parser.parse_args().repeat
+    parser.add_argument("--tasks", type=int)
+    parser.add_argument("--decide", action="store_true")
+    options = parser.parse_args()
+    if options.tasks:
+        many(options.tasks)
+    elif options.decide:
+        decide()
+    else:
+        fits(options.repeat)
+
+
+def fits(repeat: int) -> None:
+    """Beliefs from nothing and from the last one."""
     believer = Believer()
     print(
         "| tasks × features × rows a task | from nothing, s | from the last belief, s |\n| --- | --- | --- |"

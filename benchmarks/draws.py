@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import banister as bn
+from banister.learner.account import Account
 from banister.online.model import Marks, Model
 from banister.safety.belief import Belief
 from banister.safety.frame import Frame
@@ -45,6 +46,11 @@ def bandit_of(settings: dict[str, Any], made: Belief) -> bn.SafeBandit:
     engine.open_memory(made.mean.shape[1])
     engine.use(Model(1, made, Marks()))
     return bandit
+
+
+def rewards(account: Account) -> Callable[[int], None]:
+    ids = list(account.waiting)
+    return lambda i: account.rewarded(ids[i], 0.0, float(i % 3 == 0))
 
 
 def median(call: Callable[[int], Any], n: int) -> float:
@@ -78,9 +84,7 @@ def main() -> None:
         show(f"decide, {promise}", took)
         account = bandit._engine.account
         if account is not None:
-            ids = list(account.waiting)
-            took = median(lambda i: account.rewarded(ids[i], 0.0, float(i % 3 == 0)), min(n, len(ids)))
-            show(f"account, {promise}", took)
+            show(f"account, {promise}", median(rewards(account), min(n, len(account.waiting))))
 
 
 def show(name: str, took: float) -> None:

@@ -162,7 +162,7 @@ class Rule:
             self.next_fit = 1.2 * self.seen
 
     def _odds(self, requests: Requests) -> Float:
-        m, K, _ = requests.actions.shape
+        K = requests.actions.shape[1]
         one, b = np.eye(K), self.belief
         if self.name == "baseline":
             return one[requests.baseline]

@@ -11,7 +11,6 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from banister.safety import labels, widening
-from banister.safety.factors import Factors
 from banister.safety.frame import Frame
 from banister.safety.hierarchy import Hierarchy, noise_edge, outlying
 from banister.safety.noise import moderate
@@ -229,6 +228,12 @@ def own_scale(plays, lab, claimed, noise, label_level, mu, L, D, added, opened, 
     return np.where(odd, np.minimum(25 * scale, 100**2 * most), scale)
 
 
+def means_of(task, Z, T):
+    """The mean row of each task, and how many there are."""
+    n = np.array([(task == t).sum() for t in range(T)])
+    return np.array([Z[task == t].sum(axis=0) / max(n[t], 1) for t in range(T)]), n
+
+
 def plain_belief(seen, decisions, confidence=0.95):
     """The numbers of a belief, every task known, nothing before it."""
     T = int(seen.task.max()) + 1
@@ -255,12 +260,11 @@ def plain_belief(seen, decisions, confidence=0.95):
         noise, freedom_of = settled.variance, settled.freedom
     added = widening.odd_noise(raw / np.maximum(freedom, 1e-9), freedom, frame.dim)
     guess = np.array([o.mean for o in posts])
-    unequal = widening.unequal_noise(y - (Z * guess[seen.task]).sum(axis=1), Z)
+    unequal = widening.unequal_noise(y - (Z * guess[seen.task]).sum(axis=1), (Z**2).sum(axis=1))
     b, d = seen.is_baseline, len(frame.scale)
-    lean = widening.Leaning.of(
-        seen.task[b], Z[b][:, :d], seen.offered_task, frame.rows(seen.offered)[:, :d], T
-    )
-    added = added + lean.added(Factors.of(seen.task, Z, y, T))
+    sides = [(seen.task[b], Z[b][:, :d]), (seen.offered_task, frame.rows(seen.offered)[:, :d])]
+    lean = widening.Leaning(*(part for side in sides for part in means_of(*side, T)))
+    added = added + lean.added(plays.yy / plays.n, frame.dim)
     tails = widening.tails(T, h.shared.rank, z)
     L = np.sqrt(tails) * h.shared.L
     D, loud, wider = widening.left_over(h, tails), unequal * noise, unequal * opened

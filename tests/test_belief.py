@@ -149,7 +149,7 @@ def test_tasks_without_rows_are_not_known_and_change_nothing():
 def test_nothing_is_believed_while_rewards_tell_nothing_apart():
     world = World()
     seen = world.seen(3)
-    empty = seen._replace(**{name: getattr(seen, name)[:0] for name in seen._fields})
+    empty = seen._replace(**{name: getattr(seen, name)[:0] for name in seen._fields if name[-4:] != "past"})
     for none in (empty, seen._replace(y=np.full(len(seen.y), 2.5))):
         found = Believer().believe(none, world.T, 500)
         assert not found.known.any()
@@ -266,7 +266,7 @@ def test_a_warm_fit_in_extreme_units_is_that_in_plain_ones(power):
 
 
 def test_the_latest_rows_of_each_task(monkeypatch):
-    monkeypatch.setattr(module, "_PAIRED", 2)
+    monkeypatch.setattr(module, "PAIRED", 2)
     task = np.array([0, 1, 0, 0, 1, 0, 2])
     which = np.array([1, 1, 1, 0, 1, 1, 1], dtype=bool)
     assert _latest(task, which, 3).tolist() == [1, 2, 4, 5, 6]
@@ -336,7 +336,8 @@ def test_few_rewards_of_many_values_are_told_from_the_start():
 
 def test_how_often_the_most_common_reward_came():
     task, y = np.array([0, 2, 0, 2, 2, 0]), np.array([1.0, 0.0, 1.0, 0.0, 5.0, 2.0])
-    assert _most_common(task, y, 4).tolist() == [2.0, 0.0, 2.0, 0.0]
+    assert _most_common(task, y, 4, np.ones(6)).tolist() == [2.0, 0.0, 2.0, 0.0]
+    assert _most_common(task, y, 4, np.array([1.0, 1, 1, 1, 9, 1])).tolist() == [2.0, 0.0, 9.0, 0.0]
 
 
 def test_a_task_that_has_earned_only_zeros_does_not_know_its_noise():

@@ -9,6 +9,7 @@ from banister.safety.hierarchy import (
     Start,
     _Work,
     fit,
+    mean_square,
     noise_edge,
     outlying,
 )
@@ -56,7 +57,7 @@ def test_equal_tasks_are_one_task():
     assert np.all(2.5 * h.spread > h.shared.D)  # nothing left over that noise does not make
     np.testing.assert_allclose(h.shared.mu, pooled, atol=0.01)
     # and what is open of μ is the pooled regression's covariance, a little wider for the D that is left
-    ratio = np.diag(h.open[0, 0]) / np.diag(0.25 * np.linalg.inv(Z.T @ Z))
+    ratio = np.diag(h.open.blocks[0, 0]) / np.diag(0.25 * np.linalg.inv(Z.T @ Z))
     assert np.all((ratio > 0.9) & (ratio < 1.6))
 
 
@@ -130,9 +131,9 @@ def test_a_task_of_its_own_noise_and_the_level_of_all():
 def test_with_hardly_a_row_left_residuals_are_no_noise_level():
     theta = np.random.default_rng(0).normal(size=(6, 5))
     exact = rows_of(*plays(theta, 5, 0.0), 6)
-    assert fit(exact).level >= 0.99e-4 * exact.mean_square()
+    assert fit(exact).level >= 0.99e-4 * mean_square(*exact.total())
     more = rows_of(*plays(theta, 20, 0.0), 6)
-    assert fit(more).level < 1e-8 * more.mean_square()
+    assert fit(more).level < 1e-8 * mean_square(*more.total())
 
 
 def test_labels_have_the_variance_that_they_claim_and_a_least_one():
@@ -254,11 +255,12 @@ def test_tasks_unlike_the_others_do_not_widen_them():
 
 def test_open_of_combines_blocks():
     h = fit(rows_of(*plays(planted(3, 10, 1, 0)[0], 10, 0.1), 10))
-    assert h.open.shape == (2, 2, 3, 3)
+    blocks = h.open.blocks
+    assert blocks.shape == (2, 2, 3, 3)
     c = np.array([[1.0, -2.0]])
-    wanted = h.open[0, 0] - 2 * h.open[0, 1] - 2 * h.open[1, 0] + 4 * h.open[1, 1]
+    wanted = blocks[0, 0] - 2 * blocks[0, 1] - 2 * blocks[1, 0] + 4 * blocks[1, 1]
     np.testing.assert_allclose(h.open_of(c)[0], wanted, rtol=1e-12)
-    whole = h.open.transpose(0, 2, 1, 3).reshape(6, 6)
+    whole = blocks.transpose(0, 2, 1, 3).reshape(6, 6)
     assert np.linalg.eigvalsh(whole).min() > 0
 
 

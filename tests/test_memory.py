@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from banister.learner import memory as module
-from banister.learner.memory import SAMPLE, Blocks, Memory
+from banister.learner import blocks as module
+from banister.learner.blocks import Blocks
+from banister.learner.memory import SAMPLE, Memory
 from banister.safety.gates import EVERY_TASK
 
 
@@ -87,9 +88,10 @@ def test_the_later_change_counts_be_it_of_one_task_or_of_all():
 
 def test_rewards_taken_back_are_left_out_and_their_claims_stay():
     memory = filled()
-    memory.retracted |= {4, 7}
+    for number in (4, 7):
+        memory.retract(number, number % 3, np.full(2, number), float(number), number % 2 == 0)
     snapshot = memory.snapshot()
-    memory.retracted.add(8)
+    memory.retract(8, 2, np.full(2, 8.0), 8.0, True)
     assert snapshot.seen().y.tolist() == [0, 1, 2, 3, 5, 6, 8, 9]
     assert len(snapshot.seen().label) == 10
     assert memory.row_counts(3).tolist() == [4, 1, 2]

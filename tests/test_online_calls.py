@@ -71,8 +71,8 @@ def test_a_reward_taken_back_is_left_out_of_the_next_fit(tmp_path):
     assert (status.retracted, status.rewards) == (1, 301)
     assert sum(t.rows for t in status.tasks) == 300
     snapshot = bandit._engine.store.memory.snapshot()
-    assert snapshot._rows(snapshot.plays, snapshot.retracted)[2].max() < 100
-    assert len(snapshot._rows(snapshot.labels)[2]) == 301  # its baseline reward was right
+    assert snapshot.rows()[2].max() < 100
+    assert len(snapshot.seen().label) == 301  # its baseline reward was right
     bandit.refit()
     bandit.close()
     with SafeBandit.load(path) as again:

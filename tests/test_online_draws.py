@@ -112,7 +112,7 @@ def test_many_requests_are_single_ones(promise):
     whole = many.decide_many(tasks, np.tile(np.eye(ARMS), (300, 1, 1)), baselines=[1] * 300)
     for a, b in zip(single, whole, strict=True):
         assert same(a, b)
-    assert one._engine.account is None or one._engine.account.waiting.keys() == set(d.id for d in whole)
+    assert one._engine.account is None or one._engine.account.waiting.keys() == {d.id for d in whole}
 
 
 def test_a_batch_that_cannot_be_written_leaves_no_trace(monkeypatch):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from banister.errors import ModelFileError
-from banister.learner.memory import Blocks
+from banister.learner.blocks import Blocks
 from banister.online._digest import digests
 from banister.online.files import write_atomically
 from banister.online.model import Marks, Model

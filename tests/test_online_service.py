@@ -19,7 +19,7 @@ import banister
 import banister.cli.online
 from banister import SafeBandit, _cache
 from banister.cli.app import app
-from banister.errors import InputError
+from banister.errors import FitError, InputError
 from online_world import World, trained
 from test_online_logs import log
 
@@ -119,7 +119,7 @@ def test_a_fit_that_fails_later_leaves_nothing_either(tmp_path, monkeypatch):
     logs = tmp_path / "logs.parquet"
     log(World(), 600, explore=0.3).write_parquet(logs)
     monkeypatch.setattr("banister.online.refitter.fit", lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(FitError, match="ZeroDivisionError"):
         run("fit", str(logs), "--out", str(tmp_path / "m.banister"))
     assert [p.name for p in tmp_path.iterdir()] == ["logs.parquet"]
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from banister.safety.factors import Information
-from banister.safety.posterior import Posterior, Shared, chunks, symmetric
+from banister.safety.posterior import Posterior, Shared, chunks, inverse_roots, less, symmetric
 
 
 def case(T, r, p, k, seed, *, own=False):
@@ -38,8 +38,8 @@ def dense(info, shared, opened, t):
     own, total = leverage[plays].sum(), leverage.sum()
     learned = np.trace(opened[t] @ (K - K @ sigma @ K))
     return {
-        "C": np.linalg.inv(Su), "CK": inverse, "H": H, "K": K, "b": R.T @ np.linalg.inv(Su) @ y,
-        "M": np.eye(L.shape[1]) - L.T @ K @ L, "w": L.T @ R.T @ e, "Ce": e, "Q": R.T @ e,
+        "GG": np.linalg.inv(Su), "GPG": inverse, "H": H, "K": K, "b": R.T @ np.linalg.inv(Su) @ y,
+        "M": np.eye(L.shape[1]) - L.T @ K @ L, "w": L.T @ R.T @ e, "left": e, "Q": R.T @ e,
         "centre": mu + L @ L.T @ R.T @ e, "mean": mean, "away": away,
         "V": V + away @ opened[t] @ away.T, "residual": y - R @ mean,
         "expected": np.maximum(np.diag(K - K @ opened[t] @ K), 0.0),
@@ -70,8 +70,9 @@ def test_every_formula_has_a_dense_twin(shape, own):
     V, away = post.covariance(opened)
     noise = np.full(len(info.y), 3.0)
     found = {
-        **{name: getattr(post, name) for name in ("C", "CK", "H", "K", "b", "M", "w", "Ce", "Q")},
-        "centre": post.centre, "mean": post.mean, "away": away, "V": V, "residual": post.Ce,
+        **{name: getattr(post, name) for name in ("H", "K", "b", "M", "w", "left", "Q")},
+        "GG": np.swapaxes(post.G, 1, 2) @ post.G, "GPG": np.swapaxes(post.G, 1, 2) @ post.PG,
+        "centre": post.centre, "mean": post.mean, "away": away, "V": V, "residual": post.left,
         "expected": post.scores_expected(learned), "spent": post.spent(learned)[0],
         "labels_spent": post.spent(learned)[1],
         "label_squares": post.label_squares(noise),
@@ -80,6 +81,9 @@ def test_every_formula_has_a_dense_twin(shape, own):
     for t in range(len(info.y)):
         for name, wanted in dense(info, shared, opened, t).items():
             close(found[name][t], wanted)
+    kept = np.arange(len(info.y)) % 2 == 0
+    K = post.K[kept]
+    close(post.scores_covariance(learned, kept), (K - K @ opened[kept] @ K).sum(axis=0))
     np.testing.assert_array_equal(post.c[:, 0], 1.0)
     np.testing.assert_array_equal(post.c[:, 1:], post.w)
 
@@ -165,13 +169,40 @@ def test_tiny_noise_leaves_a_covariance_that_is_positive():
     )  # what no row saw stays as it was
 
 
+def test_inverse_roots():
+    # I + A = [[4, 2], [2, 5]] = F F' with F = [[2, 0], [1, 2]], whose inverse is [[1/2, 0], [−1/4, 1/2]]
+    np.testing.assert_allclose(
+        inverse_roots(np.array([[[3.0, 2.0], [2.0, 4.0]]])), [[[0.5, 0], [-0.25, 0.5]]]
+    )
+    assert inverse_roots(np.zeros((2, 0, 0))).shape == (2, 0, 0)
+    assert np.isnan(inverse_roots(np.full((1, 1, 1), np.nan))).all()
+
+
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_less_is_a_difference_of_products(k):
+    rng = np.random.default_rng(k)
+    A, left, right = rng.normal(size=(3, 4, 5)), rng.normal(size=(3, 4, k)), rng.normal(size=(3, k, 5))
+    before = A.copy()
+    close(less(A, left, right), A - left @ right)
+    turned = np.ascontiguousarray(np.swapaxes(left, 1, 2))
+    close(less(A, np.swapaxes(turned, 1, 2), right), A - left @ right)  # whatever its memory looks like
+    np.testing.assert_array_equal(A, before)
+
+
+def test_a_pivot_that_rounding_takes_below_one_is_one():
+    # Two rows that are one: 1 + 1e18 − 1e36 / (1 + 1e18) is 2 in truth and 0 in double precision.
+    root = inverse_roots(np.full((1, 2, 2), 1e18))[0]
+    assert np.isfinite(root).all()
+    assert root[1, 1] == 1.0
+
+
 def test_what_rows_and_left_over_make_is_kept_for_another_mean():
     info, shared, _ = case(3, 4, 3, 1, 2)
     first = Posterior(info, shared)
-    _ = first.C, first.CR, first.H, first.b, first.w, first.K
+    _ = first.G, first.W, first.v, first.H, first.b, first.w, first.K
     other = Shared(shared.mu + 1, 2 * shared.L, shared.D)
     again, fresh = first.given(other), Posterior(info, other)
-    assert again.C is first.C
+    assert again.G is first.G
     for name in ("H", "b", "w", "K", "Q", "mean", "M"):
         np.testing.assert_allclose(getattr(again, name), getattr(fresh, name), rtol=1e-12)
 
@@ -179,6 +210,6 @@ def test_what_rows_and_left_over_make_is_kept_for_another_mean():
 def test_symmetric_and_chunks():
     A = np.array([[[1.0, 2.0], [4.0, 3.0]]])
     np.testing.assert_array_equal(symmetric(A), [[[1.0, 3.0], [3.0, 3.0]]])
-    assert chunks(5, 2**15) == [slice(0, 2), slice(2, 4), slice(4, 5)]
+    assert chunks(5, 2**17) == [slice(0, 2), slice(2, 4), slice(4, 5)]
     assert chunks(3, 2**20) == [slice(0, 1), slice(1, 2), slice(2, 3)]
     assert chunks(0, 4) == []

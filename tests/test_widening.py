@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 from scipy.stats import t as student
 
-from banister.safety.factors import Factors, Information
+from banister.safety.factors import Information
 from banister.safety.hierarchy import Hierarchy
 from banister.safety.noise import Moderated
 from banister.safety.posterior import Posterior, Shared
@@ -16,6 +16,7 @@ from banister.safety.widening import (
     Leaning,
     left_over,
     left_over_error,
+    means,
     odd_noise,
     tails,
     unequal_noise,
@@ -122,27 +123,23 @@ def leaning(shift, *, n=50, shown=50, seed=0):
     rng = np.random.default_rng(seed)
     task, other = np.repeat([0, 1], n), np.repeat([0, 1], shown)
     Z = rng.normal(size=(2 * n, 3)) + np.asarray(shift)[task][:, None] * [1.0, 0.0, 0.0]
-    return Leaning.of(task, Z, other, rng.normal(size=(2 * shown, 3)), 3)
+    return Leaning(*means(task, Z, 3), *means(other, rng.normal(size=(2 * shown, 3)), 3))
 
 
-def a_level(n_tasks=3, reward=2.0):
-    """Plays of one row a task with reward `reward`, p = 4."""
-    return Factors.of(np.arange(n_tasks), np.ones((n_tasks, 4)), np.full(n_tasks, reward), n_tasks)
+def a_level(n_tasks=3):
+    """Mean squares of tasks that earn 2, and p = 4."""
+    return np.full(n_tasks, 4.0), 4
 
 
-def test_means_of_what_was_played_and_offered():
-    lean = Leaning.of(
-        np.array([0, 0, 2]), np.array([[1.0], [3.0], [7.0]]), np.array([0, 1]), np.array([[4.0], [5.0]]), 3
-    )
-    np.testing.assert_array_equal(lean.baseline[:, 0], [2.0, 0.0, 7.0])
-    np.testing.assert_array_equal(lean.played, [2, 0, 1])
-    np.testing.assert_array_equal(lean.offered[:, 0], [4.0, 5.0, 0.0])
-    np.testing.assert_array_equal(lean.shown, [1, 1, 0])
+def test_means_of_each_task():
+    found, n = means(np.array([2, 0, 0]), np.array([[7.0, 1.0], [1.0, 0.0], [3.0, 4.0]]), 4)
+    np.testing.assert_array_equal(found, [[2.0, 2.0], [0.0, 0.0], [7.0, 1.0], [0.0, 0.0]])
+    np.testing.assert_array_equal(n, [2, 0, 1, 0])
 
 
 def test_a_baseline_that_leans_may_owe_its_level_to_the_lean():
     lean = leaning([2.0, 2.0])
-    added = lean.added(a_level())
+    added = lean.added(*a_level())
     rows = 1 / (1 / 50 + 1 / 50)
     length = ((lean.baseline - lean.offered)[:2] ** 2).sum(axis=1)
     # mean y² / δ² / p, δ² the squared length less what chance gives it; the third task has a level too
@@ -152,12 +149,13 @@ def test_a_baseline_that_leans_may_owe_its_level_to_the_lean():
 
 def test_a_lean_that_chance_makes_adds_nothing():
     # 3 standard deviations of χ² with 6 degrees of freedom: 1.2 % of the time
-    assert sum(leaning([0.0, 0.0], seed=seed).added(a_level()).any() for seed in range(20)) <= 2
-    assert not leaning([0.3, 0.3], n=5, shown=5).added(a_level()).any()
+    assert sum(leaning([0.0, 0.0], seed=seed).added(*a_level()).any() for seed in range(20)) <= 2
+    assert not leaning([0.3, 0.3], n=5, shown=5).added(*a_level()).any()
     # the same lean shows with more rows
-    assert leaning([0.6, 0.6], n=400, shown=400).added(a_level()).any()
-    none = Leaning.of(np.zeros(0, int), np.zeros((0, 3)), np.zeros(0, int), np.zeros((0, 3)), 3)
-    assert not none.added(a_level()).any()
+    assert leaning([0.6, 0.6], n=400, shown=400).added(*a_level()).any()
+    nothing = means(np.zeros(0, int), np.zeros((0, 3)), 3)
+    none = Leaning(*nothing, *nothing)
+    assert not none.added(*a_level()).any()
 
 
 def test_a_lean_is_three_standard_deviations_of_chance():
@@ -166,20 +164,20 @@ def test_a_lean_is_three_standard_deviations_of_chance():
         lean = Leaning(
             np.array([[np.sqrt(length), 0, 0]]), np.full(1, 100.0), np.zeros((1, 3)), np.full(1, 100.0)
         )
-        added = lean.added(a_level(1))
+        added = lean.added(*a_level(1))
         assert added.any() == counts
         if counts:
             assert added[0] == pytest.approx(4.0 / (length - 3 / 50) / 4)
 
 
 def test_noise_that_grows_with_the_features():
-    Z = np.array([[1.0, 0.0], [2.0, 1.0]])
-    # weights 1 and 5: (1·1 + 5·9)/6 over (1 + 9)/2
-    assert unequal_noise(np.array([1.0, 3.0]), Z) == pytest.approx(46 / 6 / 5)
-    assert unequal_noise(np.array([3.0, 1.0]), Z) == 1.0  # never narrower
-    assert unequal_noise(np.zeros(2), Z) == 1.0
-    assert unequal_noise(np.ones(2), np.zeros((2, 2))) == 1.0
-    assert unequal_noise(NOTHING, np.zeros((0, 2))) == 1.0
+    weight = np.array([1.0, 5.0])
+    # (1·1 + 5·9)/6 over (1 + 9)/2
+    assert unequal_noise(np.array([1.0, 3.0]), weight) == pytest.approx(46 / 6 / 5)
+    assert unequal_noise(np.array([3.0, 1.0]), weight) == 1.0  # never narrower
+    assert unequal_noise(np.zeros(2), weight) == 1.0
+    assert unequal_noise(np.ones(2), np.zeros(2)) == 1.0
+    assert unequal_noise(NOTHING, NOTHING) == 1.0
 
 
 def own_case(size, p=3):
@@ -190,10 +188,16 @@ def own_case(size, p=3):
     return Information(R, y, p), Shared(np.zeros(p), np.zeros((p, 0)), np.full(p, 0.01))
 
 
+def believed(info, shared, added, opened, size):
+    """Mean, V and `away` of tasks."""
+    post = widened(info, shared, added, opened, size)
+    return post.mean, *post.covariance(opened)
+
+
 def test_a_task_within_its_left_over_is_left_as_it_is():
     info, shared = own_case(0.12)
     opened = np.zeros((2, 3, 3))
-    mean, V, away = widened(info, shared, np.zeros(2), opened, 1.0)
+    mean, V, away = believed(info, shared, np.zeros(2), opened, 1.0)
     post = Posterior(info, shared)
     np.testing.assert_allclose(mean, post.mean)
     np.testing.assert_allclose(V, post.covariance(opened)[0])
@@ -203,7 +207,7 @@ def test_a_task_within_its_left_over_is_left_as_it_is():
 def test_an_odd_task_has_a_left_over_of_its_own_size():
     # Q'DQ = 3 (10·20/2)² 0.01 … far above its expectation 3 · 0.5 · 0.01 · 100: the scale is grown, then ×25
     info, shared = own_case(2.0)
-    mean, V, _ = widened(info, shared, np.zeros(2), np.zeros((2, 3, 3)), 1.0)
+    mean, V, _ = believed(info, shared, np.zeros(2), np.zeros((2, 3, 3)), 1.0)
     np.testing.assert_allclose(mean[1], 0.0)
     np.testing.assert_allclose(np.diag(V[1]), 1 / (100 + 100))  # 1/D + 1/noise
     assert np.all(np.diag(V[0]) > 0.0099)  # noise alone: nothing left of the small prior
@@ -213,7 +217,7 @@ def test_an_odd_task_has_a_left_over_of_its_own_size():
 def scale_of(size, *, most=1.0, opened=0.0):
     """The factor by which `widened` grew task 0's left-over, read from its posterior variance."""
     info, shared = own_case(size)
-    _, V, _ = widened(info, shared, np.zeros(2), np.zeros((2, 3, 3)), most)
+    _, V, _ = believed(info, shared, np.zeros(2), np.zeros((2, 3, 3)), most)
     D = 1 / (1 / np.diag(V[0]) - 100)
     return D / 0.01
 
@@ -240,7 +244,7 @@ def test_an_odd_tasks_left_over_has_an_end():
 
 def test_variance_added_to_a_task_is_its_own():
     info, shared = own_case(0.0)
-    _, V, _ = widened(info, shared, np.array([0.09, 0.0]), np.zeros((2, 3, 3)), 1.0)
+    _, V, _ = believed(info, shared, np.array([0.09, 0.0]), np.zeros((2, 3, 3)), 1.0)
     np.testing.assert_allclose(np.diag(V[0]), 1 / (1 / 0.1 + 100))
     np.testing.assert_allclose(np.diag(V[1]), 1 / (1 / 0.01 + 100))
 
@@ -248,6 +252,6 @@ def test_variance_added_to_a_task_is_its_own():
 def test_a_larger_doubt_of_what_is_shared_makes_scores_less_expected():
     info, shared = own_case(np.sqrt(0.0520))
     same = np.repeat(0.02 * np.eye(3)[None], 2, axis=0)
-    grown = widened(info, shared, np.zeros(2), same, 1.0)[1][0]
-    plain = widened(info, replace(shared), np.zeros(2), np.zeros((2, 3, 3)), 1.0)[1][0]
+    grown = believed(info, shared, np.zeros(2), same, 1.0)[1][0]
+    plain = believed(info, replace(shared), np.zeros(2), np.zeros((2, 3, 3)), 1.0)[1][0]
     assert np.diag(grown).min() > np.diag(plain).max()

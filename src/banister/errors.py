@@ -13,6 +13,7 @@ BanisterError
 ├── DataFileError (ValueError, OSError)   a file that is missing, altered or unreadable
 ├── ModelFileError (ValueError, OSError)  a saved model that cannot be loaded
 ├── MissingExtraError (ImportError)  a library of an extra that is not installed
+├── FitError (RuntimeError)          rows of a store that could not be fitted
 └── PoolError (RuntimeError)         workers that cannot be had, or do not answer
 BanisterWarning (UserWarning)
 ├── ConvergenceWarning               a fit that did not reach its stopping rule
@@ -86,6 +87,10 @@ class MissingExtraError(BanisterError, ImportError):
         return cls(
             f"This needs {library}, which is not installed; get it with: pip install 'banister[{extra}]'."
         )
+
+
+class FitError(BanisterError, RuntimeError):
+    """Rows of a store that could not be fitted; the last model serves on."""
 
 
 class PoolError(BanisterError, RuntimeError):

@@ -17,6 +17,7 @@ from banister.data import Float, Int
 from banister.learner.memory import Memory, Snapshot
 from banister.safety import _kernels
 from banister.safety.belief import Belief, Believer
+from banister.safety.compact import PerTask
 from banister.safety.constraint import Constraint
 from banister.safety.gates import EVERY_TASK, Gates
 from banister.safety.reasons import CERTIFIED, DRIFT, NEW_TASK, NO_DATA, OPEN
@@ -24,6 +25,7 @@ from banister.safety.watch import Alarm, Watch
 
 _RARELY = 0.02  # share of requests that stay
 _FEW = 3  # tasks whose claims contradict a belief before all are taken to have changed
+_AT_ONCE = 256  # requests whose tasks' matrices are made together
 _SHARE = 0.05  # and this share of those known: one bound in thousands fails by chance
 
 
@@ -86,14 +88,38 @@ class Learner:
         if not self.gates.any_open:
             out.code[known] = self.gates.codes[task[known]]
         elif known.all():
-            _kernels.judge(*columns, *self._frozen, self.gates.codes, *out)
+            self._judge(columns, out)
         elif known.any():
             part = Verdicts(out.chosen[known], out.bound[known], out.floor[known], out.code[known])
-            _kernels.judge(*(c[known] for c in columns), *self._frozen, self.gates.codes, *part)
+            self._judge(tuple(c[known] for c in columns), part)
             for whole, some in zip(out, part, strict=True):
                 whole[known] = some
         self._count(m, int((out.code != CERTIFIED).sum()))
         return out
+
+    def _judge(self, columns: tuple[Any, ...], out: Verdicts) -> None:
+        """Verdicts on requests of known tasks; a few at a time where their matrices are made for them."""
+        if not isinstance(self.belief.V, PerTask):
+            _kernels.judge(*columns, *self._frozen, self.gates.codes, *out)
+            return
+        for first in range(0, len(columns[0]), _AT_ONCE):
+            some = slice(first, first + _AT_ONCE)
+            task, *rest = (column[some] for column in columns)
+            which, place = np.unique(task, return_inverse=True)
+            codes = self.gates.codes[which]
+            _kernels.judge(place, *rest, *self._of_tasks(which), codes, *(column[some] for column in out))
+            self.gates.codes[which] = codes
+
+    def _of_tasks(self, which: Int) -> tuple[Any, ...]:
+        """What decides, of some tasks only; those whose gate is shut need no matrices."""
+        b, c = self.belief, self.constraint
+        V, away = (np.zeros((len(which), b.mean.shape[1], b.mean.shape[1])) for _ in range(2))
+        for i in np.flatnonzero(self.gates.codes[which] == OPEN).tolist():
+            V[i], away[i] = b.V[which[i]], b.away[which[i]]
+        return (
+            c.literal, c.alpha, b.frame.shift, b.frame.scale, b.frame.reward,
+            b.mean[which], V, away, b.left, b.z[which], b.labelled[which], b.label_error,
+        )  # fmt: skip
 
     def _count(self, asked: int, kept: int) -> None:
         self._asked += asked
@@ -110,10 +136,11 @@ class Learner:
             return -1, math.nan, float(_kernels.floor_of(high, self.constraint.alpha, self._frozen[0])), code
         self._task[0], self._index[0] = task, baseline
         self._low[0], self._high[0], self._std[0] = low, high, std
-        _kernels.judge(
+        columns = (
             self._task, actions[None], actions[baseline : baseline + 1], self._index,
-            self._low, self._high, self._std, *self._frozen, codes, *self._one,
+            self._low, self._high, self._std,
         )  # fmt: skip
+        self._judge(columns, self._one)
         out = self._one
         why = int(out.code[0])
         self._count(1, why != CERTIFIED)

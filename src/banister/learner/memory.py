@@ -4,79 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from banister.contract import Bool
 from banister.data import Float, Int
-from banister.safety.belief import Seen
+from banister.learner.journal import Journal, View
+from banister.safety.belief import PAIRED, Seen
 from banister.safety.gates import EVERY_TASK
+from banister.safety.past import Past, Period
+from banister.safety.wild import tame
 
-_BLOCK = 4096
 SAMPLE = 2048  # offered actions kept, to know what is offered
 
 
-class Blocks:
-    """Rows that grow by appending and never move: no decision must wait for the copy of a long column."""
+class Retracted(NamedTuple):
+    """A play whose reward was taken back: its task, features and reward, and whether it was the baseline."""
 
-    def __init__(self, width: int = 0, dtype: Any = np.float64) -> None:
-        self._shape: tuple[int, ...] = (_BLOCK, width) if width else (_BLOCK,)
-        self._dtype = dtype
-        self._blocks: list[NDArray[Any]] = []
-        self.size = 0
-
-    def add(self, value: Any) -> None:
-        """One row."""
-        place = self.size % _BLOCK
-        if place == 0:
-            self._blocks.append(np.empty(self._shape, self._dtype))
-        self._blocks[-1][place] = value
-        self.size += 1
-
-    def extend(self, values: NDArray[Any]) -> None:
-        """Many rows."""
-        start = 0
-        while start < len(values):
-            place = self.size % _BLOCK
-            if place == 0:
-                self._blocks.append(np.empty(self._shape, self._dtype))
-            part = values[start : start + _BLOCK - place]
-            self._blocks[-1][place : place + len(part)] = part
-            self.size += len(part)
-            start += len(part)
-
-    def pieces(self, first: int = 0) -> list[NDArray[Any]]:
-        """Views of the rows from `first` on, in order; untouched by what is added later."""
-        views = [b[: min(_BLOCK, self.size - i * _BLOCK)] for i, b in enumerate(self._blocks)]
-        skipped, offset = divmod(first, _BLOCK)
-        rest = views[skipped:]
-        return [rest[0][offset:], *rest[1:]] if rest else [np.empty((0, *self._shape[1:]), self._dtype)]
-
-
-class Table:
-    """Columns of rows of one kind: task first, decision number last (0 for logs)."""
-
-    def __init__(self, *columns: Blocks) -> None:
-        self.columns = (Blocks(dtype=np.int64), *columns, Blocks(dtype=np.int64))
-
-    def __len__(self) -> int:
-        return self.columns[0].size
-
-    def add(self, *values: Any) -> None:
-        """One row."""
-        for column, value in zip(self.columns, values, strict=True):
-            column.add(value)
-
-    def extend(self, *values: NDArray[Any]) -> None:
-        """Many rows."""
-        for column, part in zip(self.columns, values, strict=True):
-            column.extend(part)
-
-    def pieces(self, first: int = 0) -> list[list[NDArray[Any]]]:
-        """Views of every column, in pieces."""
-        return [c.pieces(first) for c in self.columns]
+    task: int
+    x: Float
+    y: float
+    is_baseline: bool
 
 
 class Memory:
@@ -87,15 +37,15 @@ class Memory:
             the decision's number; in the order in which rewards came.
         labels: task, features, claimed reward, its standard error, number; in the order of decisions.
         since: the decision from which a drifted task's rows count; `EVERY_TASK` for all.
-        retracted: decisions whose reward was taken back.
+        retracted: plays whose reward was taken back, by the decision's number.
     """
 
     def __init__(self, dim: int) -> None:
         self.dim = dim
-        self.plays = Table(Blocks(dim), Blocks(), Blocks(dtype=np.bool_), Blocks())
-        self.labels = Table(Blocks(dim), Blocks(), Blocks())
+        self.plays = Journal(dim, (np.bool_, np.float64), _of_baselines, _paired)
+        self.labels = Journal(dim, (np.float64,), _squares, None)
         self.since: dict[int, int] = {}
-        self.retracted: set[int] = set()
+        self.retracted: dict[int, Retracted] = {}
         self._offered_task: Int = np.zeros(SAMPLE, dtype=np.int64)
         self._offered: Float = np.zeros((SAMPLE, dim))
         self._sampled = 0
@@ -127,65 +77,126 @@ class Memory:
         """Rows of a task, or of all, from before decision `since` no longer count."""
         self.since[task] = max(since, self.since.get(task, 0))
 
+    def retract(self, number: int, task: int, x: Float, y: float, is_baseline: bool) -> None:
+        """The reward of decision `number` no longer counts."""
+        self.retracted[number] = Retracted(task, x, y, is_baseline)
+
     def row_counts(self, n_tasks: int) -> Int:
         """Rewards of each task that the next fit will use, (T,)."""
-        task, number = (np.concatenate(self.plays.columns[i].pieces()) for i in (0, -1))
-        kept: Bool = _kept(task, number, self.since, self.retracted)
-        return np.bincount(task[kept], minlength=n_tasks)
+        snapshot = self.snapshot()
+        task, past = snapshot.rows()[0], snapshot.past()
+        rows = np.bincount(task, minlength=n_tasks)
+        return rows + np.bincount(past.of, weights=past.n, minlength=n_tasks).astype(np.int64)
+
+    def wild(self) -> int:
+        """How many rewards the next fit counts as less than they are; see `safety.wild`."""
+        snapshot = self.snapshot()
+        rows = snapshot.rows()
+        folded = sum(len(period.tamed.keys() - self.retracted) for _, period in snapshot.periods()[0])
+        return int(tame(rows[0], rows[2]).wild.sum()) + folded
 
     def snapshot(self) -> Snapshot:
         """What a fit needs, as it is now; cheap, and untouched by what comes later."""
         n = min(self._sampled, SAMPLE)
         return Snapshot(
-            self.plays.pieces(),
-            self.labels.pieces(),
+            self.plays.view(),
+            self.labels.view(),
             dict(self.since),
-            frozenset(self.retracted),
+            dict(self.retracted),
             self._offered_task[:n].copy(),
             self._offered[:n].copy(),
         )
 
 
+def _of_baselines(X: Float, y: Float, is_baseline: Bool, claim: Float) -> Float:
+    """Σ over baselines of (x, 1)."""
+    return np.append(X[is_baseline].sum(axis=0), is_baseline.sum())
+
+
+def _paired(is_baseline: Bool, claim: Float) -> Bool:
+    """The latest played baselines with a claim: pairs of them are compared whenever claims are judged."""
+    which = is_baseline & np.isfinite(claim)
+    which[np.flatnonzero(which)[:-PAIRED]] = False
+    return which
+
+
+def _squares(X: Float, y: Float, std: Float) -> Float:
+    """Σ std²."""
+    return np.array([std @ std])
+
+
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """Views of the rows at one moment; joined away from any lock."""
+    """The rows at one moment; joined away from any lock."""
 
-    plays: list[list[NDArray[Any]]]
-    labels: list[list[NDArray[Any]]]
+    plays: View
+    labels: View
     since: dict[int, int]
-    retracted: frozenset[int]
+    retracted: dict[int, Retracted]
     offered_task: Int
     offered: Float
 
     def seen(self) -> Seen:
-        """Everything that counts."""
-        task, X, y, is_baseline, claim, _ = self._rows(self.plays, self.retracted)
-        label_task, label_X, label, label_std, _ = self._rows(self.labels)
+        """Everything that counts, wild rewards tamed."""
+        plays = self.rows()
+        tamed = tame(plays[0], plays[2])
+        plays[2] = tamed.y
+        past = self.past()
+        if tamed.left_out.any():
+            lost = np.unique(plays[0][tamed.left_out])
+            plays, past = [column[~tamed.left_out] for column in plays], past.without_tasks(lost)
+        task, X, y, is_baseline, claim, _ = plays
+        label_task, label_X, label, label_std, _ = self._kept(self.labels.rows())
+        labels = [(t, p) for t, p in self.labels.periods if p.first >= self._since(t)]
         return Seen(
             task, X, y, is_baseline, claim,
             label_task, label_X, label, label_std, self.offered_task, self.offered,
+            past if len(past.of) else None,
+            Past.joined(labels, self.labels.origin, {}) if labels else None,
         )  # fmt: skip
 
-    def _rows(
-        self, pieces: list[list[NDArray[Any]]], retracted: Set[int] = frozenset()
-    ) -> list[NDArray[Any]]:
-        columns = [np.concatenate(column) for column in pieces]
+    def rows(self) -> list[NDArray[Any]]:
+        """The columns of plays that count, with rewards as they came."""
+        return self._kept(self.plays.rows(), self.retracted.keys())
+
+    def past(self) -> Past:
+        """Plays of long ago that count."""
+        periods, gone = self.periods()
+        return Past.joined(periods, self.plays.origin, gone)
+
+    def periods(self) -> tuple[list[tuple[int, Period]], dict[int, list[Float]]]:
+        """Periods of plays that count, and the rows to be taken out of them because they were taken back.
+
+        A period that began before a change of its task is dropped whole. So is one of which it is not known
+        whether a row that was taken back is in it or in one that was dropped.
+        """
+        kept = [(t, p) for t, p in self.plays.periods if p.first >= self._since(t)]
+        gone: dict[int, list[Float]] = {}
+        live = set() if not self.retracted else set(self.plays.numbers().tolist())
+        for number, (task, x, y, is_baseline) in self.retracted.items():
+            mine = [p for t, p in self.plays.periods if t == task and p.first <= number <= p.last]
+            if number in live or not mine:
+                continue
+            if all(p.first >= self._since(task) for p in mine):
+                counted = next((p.tamed[number] for p in mine if number in p.tamed), y)
+                gone.setdefault(task, []).append(np.r_[x, is_baseline, counted])
+            else:
+                kept = [(t, p) for t, p in kept if p not in mine]
+        return kept, gone
+
+    def _since(self, task: int) -> int:
+        return max(self.since.get(EVERY_TASK, 0), self.since.get(task, 0))
+
+    def _kept(self, columns: list[NDArray[Any]], retracted: Set[int] = frozenset()) -> list[NDArray[Any]]:
+        """Rows without those of drifted tasks from before their change, and without those taken back.
+
+        Logged rows have number 0, which no decision has.
+        """
         if not self.since and not retracted:
             return columns
-        kept = _kept(columns[0], columns[-1], self.since, retracted)
+        task, number = columns[0], columns[-1]
+        first = np.array([self._since(t) for t in range(int(task.max(initial=-1)) + 1)], dtype=np.int64)
+        kept: Bool = number >= first[task]
+        if retracted:
+            kept &= ~np.isin(number, np.fromiter(retracted, dtype=np.int64))
         return [column[kept] for column in columns]
-
-
-def _kept(task: Int, number: Int, since: dict[int, int], retracted: Set[int]) -> Bool:
-    """Rows without those of drifted tasks from before their change, and without those taken back.
-
-    Logged rows have number 0, which no decision has.
-    """
-    first = np.full(max(int(task.max(initial=0)), *since, 0) + 1, since.get(EVERY_TASK, 0))
-    for t, start in since.items():
-        if t != EVERY_TASK:
-            first[t] = max(first[t], start)
-    kept: Bool = number >= first[task]
-    if retracted:
-        kept &= ~np.isin(number, np.fromiter(retracted, dtype=np.int64))
-    return kept

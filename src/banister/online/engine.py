@@ -66,6 +66,7 @@ class Engine:
         self.path, self.read_only, self.closed = path, read_only, False
         self.store = Store(ledger)
         self._rung: list[AlarmRecord] = []
+        self.refit_failure: str | None = None  # why the last refit failed; None if it did not
         try:
             self.settings = self._settle(settings)
             self.terms = self.settings.terms()
@@ -185,12 +186,23 @@ class Engine:
         memory = self.store.memory
         if memory is None or not self.settings.drift_guard:
             return
-        first = len(memory.plays) - (self.store.rewards - self.model.marks.rewards)
-        task, X, y, _, _, number = memory.plays.pieces(first)
-        for block in zip(task, X, y, number, strict=True):
-            for t, x, reward, n in zip(*block, strict=True):
-                for alarm in self.learner.check(int(t), x, float(reward), int(n)):
-                    self._sound(alarm, self.store.decisions)
+        for t, x, reward, n in self._unfitted(memory):
+            for alarm in self.learner.check(int(t), x, float(reward), int(n)):
+                self._sound(alarm, self.store.decisions)
+
+    def _unfitted(self, memory: Memory) -> Iterator[tuple[Any, ...]]:
+        """Rewards that the model was not fitted to: those since its snapshot, or by the ledger at opening."""
+        if memory.plays.tail is not None:
+            task, X, y, _, _, number = memory.plays.tail.pieces()
+            for block in zip(task, X, y, number, strict=True):
+                yield from zip(*block, strict=True)
+            return
+        skipped = self.model.marks.rewards
+        for rows in self.store.ledger.rewarded(memory.dim):
+            yield from zip(
+                *(c[skipped:] for c in (rows.task, rows.features, rows.value, rows.number)), strict=True
+            )
+            skipped = max(skipped - len(rows.number), 0)
 
     def _sound(self, alarm: Alarm, after: int) -> None:
         """Write an alarm down, once."""
@@ -425,7 +437,7 @@ class Engine:
             self.store.ledger.add_retraction(record)
         self.post(record)
         assert self.store.memory is not None
-        self.store.memory.retracted.add(number)
+        self.store.memory.retract(number, played.task, played.features, played.reward, played.is_baseline)
         _log.info("retracted the reward of decision %d: %s", number, why)
         return RETRACTED
 

@@ -7,14 +7,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from banister.contract import Bool
 from banister.data import Float
 from banister.errors import ModelFileError
 from banister.online.model_file import Arrays, pack, require, unpack
 from banister.online.settings import Settings
 from banister.safety.belief import Belief
+from banister.safety.compact import Compact, PerTask
 from banister.safety.frame import Frame
 from banister.safety.hierarchy import Start
 from banister.safety.labels import Claims
+from banister.safety.opened import Open
 from banister.safety.posterior import Shared
 
 FORMAT = 2  # of the bytes; a model of another format is kept in the ledger and cannot be replayed
@@ -64,8 +67,10 @@ class Model:
             "scale": b.frame.scale, "shift": b.frame.shift, "mean": b.mean, "left": b.left, "noise": b.noise,
             "z": b.z,
             "labelled": b.labelled.astype(np.int64), "known": b.known.astype(np.int64), "usual": b.usual,
-            "upper": _upper(b), "away": b.away[b.known] if len(b.away) else b.away,
         }  # fmt: skip
+        arrays |= (
+            _compact_arrays(b.V.source) if isinstance(b.V, PerTask) else _dense_arrays(b.V, b.away, b.known)
+        )
         if b.start is not None:
             meta["start"] = {"noise": b.start.noise, "rows": b.start.rows}
             s = b.start.shared
@@ -86,15 +91,63 @@ class Model:
         return cls(version, belief, marks), meta
 
 
-def _upper(belief: Belief) -> Float:
-    """The upper triangles of known tasks' covariances; row by row, to let others run."""
-    p = belief.mean.shape[1]
-    rows, columns = np.triu_indices(p)
-    tasks = np.flatnonzero(belief.known)
+def _dense_arrays(V: Float, away: Any, known: Bool) -> Arrays:
+    """The upper triangles of known tasks' covariances, row by row, to let others run; and `away`."""
+    rows, columns = np.triu_indices(V.shape[1])
+    tasks = np.flatnonzero(known)
     packed = np.empty((len(tasks), len(rows)))
     for out, t in zip(packed, tasks, strict=True):
-        out[:] = belief.V[t][rows, columns]
-    return packed
+        out[:] = V[t][rows, columns]
+    return {"upper": packed, "away": away[known] if len(away) else away}
+
+
+def _compact_arrays(c: Compact) -> Arrays:
+    """Rows of known tasks, block after block, and what makes covariances of them."""
+    return {
+        "rows": np.concatenate([R.reshape(-1, R.shape[2]) for R in c.blocks]),
+        "rows_of": np.array([R.shape[:2] for R in c.blocks], dtype=np.int64),
+        "L": c.L, "D": c.D, "c": c.c, "open": c.open.blocks,
+    }  # fmt: skip
+
+
+def _compact(arrays: Arrays, known: Bool, p: int, where: str) -> Compact:
+    """As it was; every array of the shape that the others call for."""
+    n, shapes = int(known.sum()), arrays["rows_of"]
+    even = shapes.ndim == 2 and shapes.dtype.kind == "i" and len(shapes) and (shapes[:, 1] >= 0).all()
+    if (
+        not even
+        or (shapes[:-1, 0] != shapes[0, 0]).any()
+        or shapes[:, 0].min() < 1
+        or shapes[:, 0].sum() != n
+    ):
+        raise ModelFileError(f"{where} garbles 'rows_of'; restore it from a copy.")
+    q = arrays["c"].shape[1]
+    rows = require(arrays, "rows", (int(shapes.prod(axis=1).sum()), p), where)
+    parts = np.split(rows, np.cumsum(shapes.prod(axis=1))[:-1])
+    place = np.full(len(known), -1)
+    place[known] = np.arange(n)
+    return Compact(
+        [part.reshape(*shape, p) for part, shape in zip(parts, shapes.tolist(), strict=True)],
+        require(arrays, "L", (p, q - 1), where),
+        require(arrays, "D", (n, p), where),
+        require(arrays, "c", (n, q), where),
+        Open(require(arrays, "open", (q, q, p, p), where)),
+        place,
+    )
+
+
+def _dense(arrays: Arrays, known: Bool, p: int, where: str) -> tuple[Float, Float]:
+    """V and `away` of all tasks, (T, p, p); none where no task is known."""
+    T, n = len(known) if known.any() else 0, int(known.sum())
+    V, away = np.zeros((T, p, p)), np.zeros((T, p, p))
+    rows, columns = np.triu_indices(p)
+    for t, upper in zip(
+        np.flatnonzero(known), require(arrays, "upper", (n, p * (p + 1) // 2), where), strict=True
+    ):
+        V[t, rows, columns] = upper
+        V[t, columns, rows] = upper
+    away[np.flatnonzero(known)] = require(arrays, "away", (n, p, p), where)
+    return V, away
 
 
 def _belief(meta: dict[str, Any], arrays: Arrays, where: str) -> Belief:
@@ -104,17 +157,15 @@ def _belief(meta: dict[str, Any], arrays: Arrays, where: str) -> Belief:
     intercept = bool(own["intercept"])
     p = d + intercept
     known = require(arrays, "known", (T,), where, kind="i").astype(bool)
-    n = int(known.sum())
     scale, shift = require(arrays, "scale", (d,), where), require(arrays, "shift", (d,), where)
     frame = Frame(scale, intercept, float(own["reward"]), shift)
-    V, away = np.zeros((T, p, p)) if n else np.zeros((0, p, p)), np.zeros((T if n else 0, p, p))
-    rows, columns = np.triu_indices(p)
-    for t, upper in zip(
-        np.flatnonzero(known), require(arrays, "upper", (n, p * (p + 1) // 2), where), strict=True
-    ):
-        V[t, rows, columns] = upper
-        V[t, columns, rows] = upper
-    away[np.flatnonzero(known)] = require(arrays, "away", (n, p, p), where)
+    V: Float | PerTask
+    away: Float | PerTask
+    if "rows" in arrays:
+        compact = _compact(arrays, known, p, where)
+        V, away = compact.covariances, compact.away
+    else:
+        V, away = _dense(arrays, known, p, where)
     return Belief(
         frame=frame,
         mean=require(arrays, "mean", (T, p), where),

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from banister.data import Float
-from banister.errors import DataFileError
+from banister.errors import DataFileError, ModelFileError
 from banister.learner.account import Account
 from banister.online.chain import broken
 from banister.online.posting import account_of
-from banister.online.record import AlarmRecord, DecisionRecord, LogRecord
+from banister.online.record import AlarmRecord, DecisionRecord, LogRecord, digest_of
 from banister.online.store import Store
 
 _GARBLED = (ValueError, TypeError, IndexError, OverflowError, struct.error)
@@ -31,12 +31,22 @@ def rebuild(store: Store, account: Account | None = None, *, strict: bool = True
         _rebuild(store)
         if account is not None:
             account_of(store.ledger, account)
+        if strict:
+            _check_models(store)
     except _GARBLED as reason:
-        if isinstance(reason, DataFileError):
+        if isinstance(reason, (DataFileError, ModelFileError)):
             raise
         raise DataFileError(
             f"{store.ledger.where} holds rows that cannot be read ({reason}); restore it from a copy."
         ) from None
+
+
+def _check_models(store: Store) -> None:
+    """Every model that was kept is the one that was written: an audit needs the old ones too."""
+    for record in store.ledger.models():
+        data = store.ledger.model(record.version)
+        if data is not None and digest_of(data) != record.digest:
+            raise ModelFileError(f"{store.ledger.where}: model {record.version} was altered; restore a copy.")
 
 
 def _rebuild(store: Store) -> None:
@@ -51,7 +61,10 @@ def _rebuild(store: Store) -> None:
     _logs(store, dim)
     _decisions(store, dim)
     _rewards(store, dim)
-    memory.retracted.update(r.id for r in store.ledger.retractions())
+    for record in store.ledger.retractions():
+        played = store.ledger.find(record.id)
+        if played is not None and played.reward is not None:
+            memory.retract(record.id, played.task, played.features, played.reward, played.is_baseline)
 
 
 def _logs(store: Store, dim: int) -> None:
@@ -62,6 +75,8 @@ def _logs(store: Store, dim: int) -> None:
             raise DataFileError(f"{store.ledger.where} has logged rows of tasks that it does not name.")
         X, usual = (_joined(call, name).reshape(-1, dim) for name in ("features", "baseline"))
         y, known = (_joined(call, name) for name in ("reward", "baseline_reward"))
+        if len({len(column) for column in (task, X, y, usual, known)}) > 1:
+            raise DataFileError(f"{store.ledger.where} has logged rows that are not whole; restore a copy.")
         store.remember_logs(task, X, y, usual, known)
 
 

@@ -7,7 +7,7 @@ import threading
 import time
 import warnings
 
-from banister.errors import BanisterWarning
+from banister.errors import BanisterError, BanisterWarning, FitError
 from banister.online.engine import Engine
 from banister.online.files import write_atomically
 from banister.online.model import FORMAT, Model
@@ -57,7 +57,7 @@ class Refitter:
         """Fit and swap, here or in a thread."""
         if wait:
             with self._fitting:
-                self._fit_and_swap()
+                self._asked_for()
         elif self._fitting.acquire(blocking=False):
             self._thread = threading.Thread(target=self._try, name="banister-refit", daemon=True)
             self._thread.start()
@@ -70,14 +70,36 @@ class Refitter:
     def _try(self) -> None:
         """A fit that nobody asked for must not make a call fail whose own work is done."""
         try:
-            self._fit_and_swap()
+            self._noted()
         except Exception as failure:
-            _log.warning("a refit failed; model %d serves on", self._engine.model.version, exc_info=True)
             warnings.warn(
                 f"A refit failed ({failure!r}); the last model serves on.", BanisterWarning, stacklevel=2
             )
         finally:
             self._fitting.release()
+
+    def _asked_for(self) -> None:
+        """A fit whose caller waits is told of a failure, as an error of this package."""
+        try:
+            self._noted()
+        except (ArithmeticError, ValueError) as failure:  # numpy's errors of linear algebra are ValueErrors
+            if isinstance(failure, BanisterError):
+                raise
+            raise FitError(
+                f"The refit failed ({failure!r}); the last model serves on. Look for rewards or features of "
+                "absurd size, and retract such rewards."
+            ) from failure
+
+    def _noted(self) -> None:
+        """Fit and swap; a failure is kept for `status` until a fit succeeds."""
+        engine = self._engine
+        try:
+            self._fit_and_swap()
+        except Exception as failure:
+            engine.refit_failure = f"{type(failure).__name__}: {failure}"
+            _log.warning("a refit failed; model %d serves on", engine.model.version, exc_info=True)
+            raise
+        engine.refit_failure = None
 
     def _fit_and_swap(self) -> None:
         engine, store = self._engine, self._engine.store
@@ -87,11 +109,16 @@ class Refitter:
                 return
             last, marks, labels = engine.model, store.marks, list(store.labels)
             snapshot = store.memory.snapshot()
+            store.memory.plays.start_tail()
             self._attempt = len(store.memory.plays)
-        begin = time.perf_counter()
-        model = fit(snapshot, len(labels), marks, last, engine.settings)
-        seconds = time.perf_counter() - begin
-        self._write(model, model.to_bytes(engine.settings, labels), last)
+        try:
+            begin = time.perf_counter()
+            model = fit(snapshot, len(labels), marks, last, engine.settings)
+            seconds = time.perf_counter() - begin
+            self._write(model, model.to_bytes(engine.settings, labels), last)
+        finally:
+            with self._lock:
+                store.memory.plays.tail = None
         _log_swap(last, model, seconds)
 
     def _write(self, model: Model, data: bytes, last: Model) -> None:

@@ -62,6 +62,8 @@ class Status:
         duplicates, late: rewards that were refused.
         retracted: accepted rewards that were taken back.
         drifts: alarms so far.
+        wild: rewards far outside all others, which fits count as the largest or smallest usual one.
+        refit_failure: why the last refit failed, while the model before it serves on; None if it did not.
         tasks: one entry a task, in order of appearance.
         promise: what is guaranteed, in a sentence.
         gain, gain_low, gain_high: of the fleet, as for a task.
@@ -79,6 +81,8 @@ class Status:
     late: int
     retracted: int
     drifts: int
+    wild: int
+    refit_failure: str | None
     tasks: list[TaskStatus]
     promise: str
     gain: float | None
@@ -105,6 +109,10 @@ class Status:
             f"(rank {self.rank}), {self.rewards} rewards, {self.pending} pending, {self.expired} expired, "
             f"{self.duplicates} duplicates, {self.drifts} drifts; claimed baseline rewards: {self.claims}"
         )
+        if self.wild:
+            head += f"; {self.wild} rewards far outside all others count as the largest or smallest of those"
+        if self.refit_failure:
+            head += f"; the last refit failed ({self.refit_failure})"
         lines = [f"  {t.task}: {t.left:.0%} left, {_uplift(t)}, {t.rows} rows, {t.gate}" for t in self.tasks]
         earned = [] if self.gain is None else [f"measured: {_measured(self)} a decision above the baseline"]
         return "\n".join([head, f"promise: {self.promise}", *earned, *lines])
@@ -134,7 +142,8 @@ def status_of(engine: Engine) -> Status:
     return Status(
         engine.model.version, belief.rank, str(belief.claims), store.decisions, store.rewards,
         waiting - expired, expired,
-        refused.get("duplicate", 0), refused.get("expired", 0), len(retracted), store.drifts, tasks,
+        refused.get("duplicate", 0), refused.get("expired", 0), len(retracted), store.drifts,
+        0 if store.memory is None else store.memory.wild(), engine.refit_failure, tasks,
         engine.settings.sentence(), *_gain(engine.account, EVERY_TASK),
         0 if engine.account is None else engine.account.harm(EVERY_TASK),
     )  # fmt: skip

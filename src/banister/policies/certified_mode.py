@@ -6,8 +6,9 @@ import numpy as np
 
 from banister.contract import Bool, Choices, Outcomes, Requests
 from banister.data import Float, Int
+from banister.learner.blocks import Blocks
 from banister.learner.learner import Learner, Verdicts
-from banister.learner.memory import Blocks, Memory
+from banister.learner.memory import Memory
 from banister.policies.schedules import GrowthSchedule, Schedule
 from banister.safety.belief import Believer
 from banister.safety.constraint import Constraint

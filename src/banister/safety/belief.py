@@ -6,6 +6,8 @@ Immutable, made by `believe` from everything seen. The steps, each a file of its
 2. `labels`: which claimed baseline rewards count.
 3. `hierarchy`: what tasks share, and how well that is known; from a sample of tasks where there are many.
 4. `posterior`, `widening`: each task given what is shared, with the doubts that a likelihood does not see.
+
+Rows come by blocks of tasks (`gathering`); covariances of very many tasks are kept as rows (`compact`).
 """
 
 from __future__ import annotations
@@ -24,16 +26,18 @@ from banister.contract import Bool
 from banister.data import Float, Int
 from banister.errors import SettingError
 from banister.safety import _kernels, widening
+from banister.safety.compact import DENSE, Compact, PerTask
 from banister.safety.draw import root_of
-from banister.safety.factors import Factors
 from banister.safety.frame import Frame
-from banister.safety.hierarchy import LEAST_NOISE, Hierarchy, Rows, Start, fit
+from banister.safety.gathering import Gathered, Labels, Old
+from banister.safety.hierarchy import LEAST_NOISE, Hierarchy, Start, fit, mean_square
 from banister.safety.labels import Claims, Trust, trust
 from banister.safety.noise import Moderated, moderate
+from banister.safety.past import Past
 from banister.safety.posterior import Posterior, Shared
 
 _SAMPLED = 256  # tasks from which what is shared is learned; more make its error small beside a task's own
-_PAIRED = 400  # latest rows of a task whose pairs are compared when claims are judged
+PAIRED = 400  # latest rows of a task whose pairs are compared when claims are judged
 _USUAL = 1024  # residuals kept to know what is usual
 _CLICKS = 2  # rewards that are not the usual one, for each coefficient
 _INTERPOLATED = 0.5  # share of a row that the fit spent on it, beyond which its residual tells nothing
@@ -49,6 +53,7 @@ class Seen(NamedTuple):
         claim: (n,) the baseline reward claimed for it; NaN for other actions and where none was given.
         label_task, labelled_features, label, label_std: every claimed baseline reward, played or not.
         offered_task, offered: a sample of the actions offered.
+        past, label_past: plays and labels of long ago, of which only sums are left.
     """
 
     task: Int
@@ -62,6 +67,8 @@ class Seen(NamedTuple):
     label_std: Float
     offered_task: Int
     offered: Float
+    past: Past | None = None
+    label_past: Past | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +77,8 @@ class Belief:
 
     Attributes:
         frame: units.
-        mean: (T, p); V: (T, p, p) covariance, with what all rows leave open of the shared part.
+        mean: (T, p); V: (T, p, p) covariance, with what all rows leave open of the shared part. Of very many
+            tasks it and `away` are made when a task's is asked for (see `compact`).
         away: (T, p, p) how an error of what is shared enters a task; left: (p,) standard error of the
             left-over's variance: the bound allows for `2 √(Σ_j (away'g)_j⁴ left_j²)` more variance.
         noise: (T,) standard deviation of rewards; z: (T,) quantile of all bounds together.
@@ -83,8 +91,8 @@ class Belief:
 
     frame: Frame
     mean: Float
-    V: Float
-    away: Float
+    V: Float | PerTask
+    away: Float | PerTask
     left: Float
     noise: Float
     z: Float
@@ -199,7 +207,7 @@ class Believer:
     def believe(self, seen: Seen, n_tasks: int, decisions: int, last: Belief | None = None) -> Belief:
         """A belief from everything seen; `Belief.none` while rewards tell nothing apart."""
         dim = seen.X.shape[1]
-        if not _telling(seen.y, dim + 1):
+        if not _telling(seen.y, dim + 1, seen.past):
             return Belief.none(n_tasks, dim)
         with _threads().limit(limits=1):  # matrices are small: a second thread doubles the time
             return _Making(self, seen, n_tasks, decisions, last).belief()
@@ -210,75 +218,104 @@ def _threads() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+class _Settled(NamedTuple):
+    """Every task given the fit.
+
+    Attributes:
+        c: (T, k+1) coefficients.
+        noise: of its rewards.
+        added: (T,) variance added to its left-over.
+        unequal: how much more rows with large features count.
+    """
+
+    c: Float
+    noise: Moderated
+    added: Float
+    unequal: float
+
+
+class _Widened(NamedTuple):
+    """Means (T, p) of tasks with rows, and V and `away` of all tasks."""
+
+    mean: Float
+    V: Float | PerTask
+    away: Float | PerTask
+
+
 class _Making:
     """The steps from what was seen to a belief; tasks without rows take no part."""
 
     def __init__(self, by: Believer, seen: Seen, n_tasks: int, decisions: int, last: Belief | None) -> None:
         self.n_tasks, self.seen, self.last, self.rank = n_tasks, seen, last, by.rank
-        rows = np.bincount(seen.task, minlength=n_tasks) > 0
+        dim = seen.X.shape[1]
+        self.past, self.label_past = seen.past or Past.none(dim), seen.label_past or Past.none(dim)
+        rows = np.bincount(np.append(seen.task, self.past.of), minlength=n_tasks) > 0
         self.tasks = np.flatnonzero(rows)
         self.place = np.full(n_tasks, -1)
         self.place[self.tasks] = np.arange(len(self.tasks))
         self.z = by.quantile(decisions, len(self.tasks))
-        self.frame = Frame.of(seen.offered, seen.X, seen.y)
-        self.task, self.Z = self.place[seen.task], self.frame.rows(seen.X)
+        played = seen.X
+        if len(self.past.of):
+            played = np.concatenate([seen.X, self.past.low[:, :dim], self.past.high[:, :dim]])
+        self.frame = Frame.of(seen.offered, played, seen.y)
+        self.task = self.place[seen.task]
         self.y, self.claim = seen.y / self.frame.reward, seen.claim / self.frame.reward
+        self.n_rows = len(seen.y) + int(self.past.n.sum())
 
     def belief(self) -> Belief:
         """Run all steps."""
         trusted = self._trust()
-        rows = self._rows(trusted)
+        data = self._gathered(trusted)
         start = self._start(trusted)
-        hierarchy = fit(self._sampled(rows), start, self.rank)
-        noise, opened, guess, added = self._settle(rows, hierarchy)
-        unequal = widening.unequal_noise(self.y - np.einsum("np,np->n", self.Z, guess[self.task]), self.Z)
-        added += self._lean().added(rows.plays)
+        hierarchy = fit(data.sample(self._sampled()), start, self.rank)
+        settled = self._settle(data, hierarchy)
         kappa = widening.tails(len(self.tasks), hierarchy.shared.rank, self.z)
         wide = Shared(
             hierarchy.shared.mu, np.sqrt(kappa) * hierarchy.shared.L, widening.left_over(hierarchy, kappa)
         )
-        level = unequal * noise.variance
-        mean, V, away = self._widen(rows, level, hierarchy, wide, added, unequal * opened)
-        began = len(self.y) if start is None else start.rows
-        return self._pack(hierarchy, trusted, noise, mean, V, away, began)
+        wider = self._widen(data, hierarchy, wide, settled)
+        began = self.n_rows if start is None else start.rows
+        return self._pack(hierarchy, trusted, settled.noise, wider, began)
 
     def _trust(self) -> Trust:
         """Which tasks' claims are labels; claims once contradicted stay so."""
         s, T = self.seen, len(self.tasks)
         if self.last is not None and self.last.claims is Claims.CONTRADICTED:
             return Trust(Claims.CONTRADICTED, np.zeros(T, dtype=bool))
-        here = self.place[s.label_task] >= 0
+        ends_task, ends, ends_label = self.label_past.corners()
+        label_task = np.append(s.label_task, ends_task)
+        labelled, label = np.concatenate([s.labelled_features, ends]), np.append(s.label, ends_label)
+        here = self.place[label_task] >= 0
         rows = _latest(self.task, s.is_baseline & np.isfinite(self.claim), T)
         return trust(
-            self.task[rows], self.Z[rows], self.y[rows], self.claim[rows],
-            self.place[s.label_task[here]], self.frame.rows(s.labelled_features[here]),
-            s.label[here] / self.frame.reward, T,
+            self.task[rows], self.frame.rows(s.X[rows]), self.y[rows], self.claim[rows],
+            self.place[label_task[here]], self.frame.rows(labelled[here]),
+            label[here] / self.frame.reward, T,
         )  # fmt: skip
 
-    def _rows(self, trusted: Trust) -> Rows:
-        """Sums of plays and of the labels that count."""
+    def _gathered(self, trusted: Trust) -> Gathered:
+        """Plays and the labels that count, by task."""
         s, T = self.seen, len(self.tasks)
-        plays = Factors.of(self.task, self.Z, self.y, T)
-        most = _most_common(self.task, self.y, T)
-        telling = np.where(most > 1, plays.n - most, plays.n)
-        place = self.place[s.label_task]
-        used = (place >= 0) & trusted.labelled[place]
-        if not used.any():
-            return Rows(plays, Factors.none(T, self.frame.dim), np.ones(T), telling)
-        task = place[used]
-        labels = Factors.of(
-            task, self.frame.rows(s.labelled_features[used]), s.label[used] / self.frame.reward, T
+        of = np.append(self.task, self.place[self.past.of])
+        times = np.append(np.ones(len(self.y)), self.past.times)
+        most = _most_common(of, np.append(self.y, self.past.usual / self.frame.reward), T, times)
+        n = np.bincount(of, weights=np.append(np.ones(len(self.y)), self.past.n), minlength=T)
+        place, unit = self.place[s.label_task], self.frame.reward
+        used = np.flatnonzero((place >= 0) & trusted.labelled[place])
+        labels = Labels(place, s.labelled_features, s.label / unit, s.label_std / unit)
+        old = Old(
+            self.past.placed(self.place),
+            self.label_past.of_tasks(self.tasks[trusted.labelled]).placed(self.place),
         )
-        square = np.bincount(task, weights=(s.label_std[used] / self.frame.reward) ** 2, minlength=T)
-        return Rows(plays, labels, np.where(labels.n > 0, square / np.maximum(labels.n, 1.0), 1.0), telling)
+        telling = np.where(most > 1, n - most, n)
+        return Gathered(self.frame, self.task, s.X, self.y, labels, used, telling, old)
 
-    def _sampled(self, rows: Rows) -> Rows:
+    def _sampled(self) -> Int:
         """All tasks, or a fixed random sample of many."""
-        T = rows.n_tasks
+        T = len(self.tasks)
         if T <= _SAMPLED:
-            return rows
-        chosen = np.sort(np.random.default_rng(T).choice(T, _SAMPLED, replace=False))
-        return rows.of_tasks(chosen)
+            return np.arange(T)
+        return np.sort(np.random.default_rng(T).choice(T, _SAMPLED, replace=False))
 
     def _start(self, trusted: Trust) -> Start | None:
         """The last fit's result; None where the fit should start from nothing.
@@ -289,68 +326,90 @@ class _Making:
         last = self.last
         if last is None or last.start is None or last.claims is not trusted.verdict:
             return None
-        if last.frame.intercept != self.frame.intercept or len(self.y) >= 2 * last.start.rows:
+        if last.frame.intercept != self.frame.intercept or self.n_rows >= 2 * last.start.rows:
             return None
         return last.start.per(last.frame.units / self.frame.units)
 
-    def _settle(self, rows: Rows, hierarchy: Hierarchy) -> tuple[Moderated, Float, Float, Float]:
-        """Noise, what is open of the shared part, means and odd tasks' extra left-over, for all tasks."""
-        T, p = rows.n_tasks, rows.dim
-        raw, freedom, opened, guess = np.empty(T), np.empty(T), np.empty((T, p, p)), np.empty((T, p))
+    def _settle(self, data: Gathered, hierarchy: Hierarchy) -> _Settled:
+        """Every task given the fit: its coefficients, its noise, and the variance added to its left-over."""
+        T, q, d = len(self.tasks), hierarchy.shared.rank + 1, len(self.frame.scale)
+        raw, freedom, c = np.empty(T), np.empty(T), np.empty((T, q))
+        error, length = np.empty(len(self.y)), np.empty(len(self.y))
+        leaning, played, square, total = np.empty((T, d)), np.empty(T), np.empty(T), np.zeros(2)
         noise = np.full(T, hierarchy.level) if T > _SAMPLED else hierarchy.noise.variance
-        for chunk in rows.chunks():
-            part, level = rows.of_tasks(chunk), noise[chunk]
-            post = Posterior(part.information(level, hierarchy.label_level), hierarchy.shared)
-            opened[chunk] = hierarchy.open_of(post.c)
-            raw[chunk] = part.plays.rest + post.play_squares(level)
-            spent, _ = post.spent(post.learned(opened[chunk]))
-            freedom[chunk], guess[chunk] = np.maximum(part.plays.n - spent, 0.0), post.mean
-        own = np.maximum(raw / np.maximum(freedom, 0.5), LEAST_NOISE * rows.mean_square())
-        told = np.minimum(freedom, rows.telling)
+        for block in data.blocks():
+            part, rows, level = block.tasks, data.rows(block), noise[block.tasks]
+            post = Posterior(rows.information(level, hierarchy.label_level), hierarchy.shared)
+            raw[part] = rows.plays.rest + post.play_squares(level)
+            spent, _ = post.spent(post.learned(hierarchy.open_of(post.c)))
+            freedom[part], c[part] = np.maximum(rows.plays.n - spent, 0.0), post.c
+            square[part] = rows.plays.yy / np.maximum(rows.plays.n, 1.0)
+            total += rows.total()
+            error[block.row] = block.rewards - np.einsum("np,np->n", block.features, post.mean[block.task])
+            length[block.row] = np.einsum("np,np->n", block.features, block.features)
+            chosen = self.seen.is_baseline[block.row]
+            leaning[part], played[part] = widening.means(
+                block.task[chosen], block.features[chosen, :d], len(rows.plays.n)
+            )
+        own = np.maximum(raw / np.maximum(freedom, 0.5), LEAST_NOISE * mean_square(*total))
+        told = np.minimum(freedom, data.telling)
         found = moderate(own, told) if T > 1 else hierarchy.noise
-        odd = widening.odd_noise(raw / np.maximum(freedom, 1e-9), told, p)
-        return found, opened, guess, odd
+        added = widening.odd_noise(raw / np.maximum(freedom, 1e-9), told, self.frame.dim)
+        added += self._lean(leaning, played).added(square, self.frame.dim)
+        return _Settled(c, found, added, widening.unequal_noise(error, length))
 
-    def _lean(self) -> widening.Leaning:
+    def _lean(self, baseline: Float, played: Float) -> widening.Leaning:
         s, d = self.seen, len(self.frame.scale)
         here = self.place[s.offered_task] >= 0
-        played = s.is_baseline
-        return widening.Leaning.of(
-            self.task[played], self.Z[played, :d],
-            self.place[s.offered_task[here]], self.frame.rows(s.offered[here])[:, :d], len(self.tasks),
-        )  # fmt: skip
+        offered = self.frame.rows(s.offered[here])[:, :d]
+        means = widening.means(self.place[s.offered_task[here]], offered, len(self.tasks))
+        lean = widening.Leaning(baseline, played, *means)
+        if len(self.past.of) == 0:
+            return lean
+        sums, n = self.past.sums[:, :d], self.past.sums[:, d]
+        sums = (sums - n[:, None] * self.frame.shift) / self.frame.scale
+        return lean.with_more(self.place[self.past.of], sums, n)
 
-    def _widen(
-        self, rows: Rows, noise: Float, hierarchy: Hierarchy, wide: Shared, added: Float, opened: Float
-    ) -> tuple[Float, Float, Float]:
-        """Every task's posterior under what is shared, widened."""
-        T, p = rows.n_tasks, rows.dim
-        mean, V, away = np.empty((T, p)), np.empty((T, p, p)), np.empty((T, p, p))
-        for chunk in rows.chunks():
-            info = rows.of_tasks(chunk).information(noise[chunk], hierarchy.label_level)
-            mean[chunk], V[chunk], away[chunk] = widening.widened(
-                info, wide, added[chunk], opened[chunk], hierarchy.size
-            )
-        return mean, V, away
+    def _widen(self, data: Gathered, hierarchy: Hierarchy, wide: Shared, settled: _Settled) -> _Widened:
+        """Every task's posterior under what is shared, widened; dense, or as rows where tasks are many."""
+        T, p = len(self.tasks), self.frame.dim
+        dense = T * p * p <= DENSE
+        mean, kept, D = np.empty((T, p)), [], np.empty((T, p))
+        V, away = (np.empty((T if dense else 0, p, p)) for _ in range(2))
+        noise, opened = settled.unequal * settled.noise.variance, hierarchy.open.times(settled.unequal)
+        for block in data.blocks():
+            part = block.tasks
+            info = data.rows(block).information(noise[part], hierarchy.label_level)
+            left_open = opened.of(settled.c[part])
+            post = widening.widened(info, wide, settled.added[part], left_open, hierarchy.size)
+            mean[part] = post.mean
+            if dense:
+                V[part], away[part] = post.covariance(left_open)
+            else:
+                kept.append(info.R)
+                D[part] = post.shared.D
+        if dense:
+            return _Widened(mean, self._placed(V), self._placed(away))
+        compact = Compact(kept, wide.L, D, settled.c, opened, self.place)
+        return _Widened(mean, compact.covariances, compact.away)
 
     def _pack(
-        self, hierarchy: Hierarchy, trusted: Trust, noise: Moderated, mean: Float, V: Float, away: Float,
-        began: int,
-    ) -> Belief:  # fmt: skip
+        self, hierarchy: Hierarchy, trusted: Trust, noise: Moderated, wide: _Widened, began: int
+    ) -> Belief:
         """Every task's numbers in their places; those without rows are not known."""
         freedom = np.maximum(noise.freedom, _LEAST_FREEDOM)
         return Belief(
             frame=self.frame,
-            mean=self._placed(mean),
-            V=self._placed(V),
-            away=self._placed(away),
+            mean=self._placed(wide.mean),
+            V=wide.V,
+            away=wide.away,
             left=widening.left_over_error(hierarchy),
             noise=self._placed(np.sqrt(noise.variance)),
             z=self._placed(student.isf(norm.sf(self.z), freedom)),
             labelled=self._placed(trusted.labelled),
             label_error=float(np.sqrt(hierarchy.label_level)),
             known=self._placed(np.ones(len(self.tasks), dtype=bool)),
-            usual=self._usual(mean, V, steady(np.sqrt(noise.variance))),
+            usual=self._usual(wide, steady(np.sqrt(noise.variance))),
             rank=hierarchy.shared.rank,
             claims=trusted.verdict,
             start=Start(hierarchy.shared, hierarchy.level, began),
@@ -363,12 +422,12 @@ class _Making:
         placed[self.tasks] = values
         return placed
 
-    def _usual(self, mean: Float, V: Float, noise: Float) -> Float:
+    def _usual(self, wide: _Widened, noise: Float) -> Float:
         """Residuals of (some) rows as they would be had the row not been in the fit, standardised, sorted."""
         rows = np.arange(0, len(self.y), max(1, len(self.y) // _USUAL))
-        task, Z = self.task[rows], self.Z[rows]
-        error = self.y[rows] - np.einsum("np,np->n", Z, mean[task])
-        spread = np.array([z @ V[t] @ z for t, z in zip(task, Z, strict=True)])
+        task, Z = self.task[rows], self.frame.rows(self.seen.X[rows])
+        error = self.y[rows] - np.einsum("np,np->n", Z, wide.mean[task])
+        spread = np.array([z @ wide.V[t] @ z for t, z in zip(self.seen.task[rows], Z, strict=True)])
         share = spread / noise[task] ** 2
         told = share < _INTERPOLATED
         return np.sort(error[told] / (noise[task[told]] * np.sqrt(1 - share[told])))
@@ -380,31 +439,34 @@ def steady(noise: Float, known: Bool | slice = slice(None)) -> Float:
     return np.maximum(noise, level)
 
 
-def _telling(y: Float, dim: int) -> bool:
+def _telling(y: Float, dim: int, past: Past | None = None) -> bool:
     """Whether rewards can tell anything: where most are one value (no click), enough others must be there.
 
     A model of `dim` coefficients explains a handful of clicks among many zeros perfectly, and is wrong.
     """
-    if len(y) == 0:
+    times, n = np.ones(len(y)), len(y)
+    if past is not None:
+        y, times, n = np.append(y, past.usual), np.append(times, past.times), n + int(past.n.sum())
+    if n == 0:
         return False
-    most = int(_most_common(np.zeros(len(y), dtype=np.int64), y, 1)[0])
-    return len(y) > most if 2 * most <= len(y) else len(y) - most >= _CLICKS * dim
+    most = int(_most_common(np.zeros(len(y), dtype=np.int64), y, 1, times)[0])
+    return n > most if 2 * most <= n else n - most >= _CLICKS * dim
 
 
-def _most_common(task: Int, y: Float, n_tasks: int) -> Float:
-    """How often each task's most common reward came, (T,)."""
+def _most_common(task: Int, y: Float, n_tasks: int, times: Float) -> Float:
+    """How often each task's most common reward came, (T,), each of `y` having come so many `times`."""
     order = np.lexsort((y, task))
     t, value = task[order], y[order]
     starts = np.flatnonzero(np.r_[True, (t[1:] != t[:-1]) | (value[1:] != value[:-1])])
     most = np.zeros(n_tasks)
-    np.maximum.at(most, t[starts], np.diff(np.r_[starts, len(t)]))
+    np.maximum.at(most, t[starts], np.add.reduceat(times[order], starts))
     return most
 
 
 def _latest(task: Int, which: Bool, n_tasks: int) -> Int:
-    """The latest rows of each task among some, at most `_PAIRED` each."""
+    """The latest rows of each task among some, at most `PAIRED` each."""
     rows = np.flatnonzero(which)
     order = rows[np.argsort(task[rows], kind="stable")]
     n = np.bincount(task[rows], minlength=n_tasks)
     after = np.cumsum(n)[task[order]] - np.arange(len(order))  # how many of its task follow, itself included
-    return np.sort(order[after <= _PAIRED])
+    return np.sort(order[after <= PAIRED])

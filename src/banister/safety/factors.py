@@ -31,22 +31,23 @@ class Factors:
     n: Float
 
     @classmethod
-    def of(cls, task: Int, Z: Float, y: Float, n_tasks: int) -> Factors:
-        """The factors of rows (n, p) of tasks (n,)."""
+    def of(cls, task: Int, Z: Float, y: Float, n_tasks: int, more: Float | None = None) -> Factors:
+        """The factors of rows (n, p) of tasks (n,); `more` (T,) than there are where some stand for many."""
         p = Z.shape[1]
         n = np.bincount(task, minlength=n_tasks)
         r = int(min(n.max(initial=0), p))
         R, z, rest = np.zeros((n_tasks, r, p)), np.zeros((n_tasks, r)), np.zeros(n_tasks)
         order, ends = np.argsort(task, kind="stable"), np.cumsum(n)
         joined = np.concatenate([Z, y[:, None]], axis=1)[order]
-        for t in np.flatnonzero(n):
-            rows = joined[ends[t] - n[t] : ends[t]]
-            if n[t] > p:
-                factor: Float = np.linalg.qr(rows).R
-                rows, rest[t] = factor[:p], factor[p, p] ** 2
-            R[t, : len(rows)], z[t, : len(rows)] = rows[:, :p], rows[:, p]
+        for m in np.unique(n[n > 0]).tolist():
+            tasks = np.flatnonzero(n == m)
+            rows = joined[(ends[tasks] - m)[:, None] + np.arange(m)]
+            if m > p:
+                factor: Float = np.asarray(np.linalg.qr(rows, mode="r"))
+                rows, rest[tasks] = factor[:, :p], factor[:, p, p] ** 2
+            R[tasks, : rows.shape[1]], z[tasks, : rows.shape[1]] = rows[:, :, :p], rows[:, :, p]
         yy = np.bincount(task, weights=y * y, minlength=n_tasks).astype(float)
-        return cls(R, z, rest, yy, n.astype(float))
+        return cls(R, z, rest, yy, n.astype(float) if more is None else n + more)
 
     @classmethod
     def none(cls, n_tasks: int, p: int) -> Factors:

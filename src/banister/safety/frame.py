@@ -47,14 +47,16 @@ class Frame:
             >>> frame.scale[0], frame.intercept, frame.reward
             (np.float64(3.0), True, 2.0)
         """
-        both = np.concatenate([offered, played])
         shown = offered if len(offered) else played
         shift = _offsets(shown)
         scale = _rms(shown - shift)
-        scale = np.where(scale > 0, scale, _rms(both - shift))
+        flat = scale == 0.0
+        if flat.any():
+            scale[flat] = _rms(np.concatenate([offered[:, flat], played[:, flat]]) - shift[flat])
         scale[scale <= _NEGLIGIBLE * scale.max(initial=0.0)] = 1.0
-        size = np.abs(both).max(axis=0, initial=0.0)
-        constant = (np.ptp(both, axis=0) <= _CONSTANT * size) & (size > 0) if len(both) else np.zeros(0, bool)
+        low, high = _range(offered, played)
+        size = np.maximum(np.abs(low), np.abs(high))
+        constant = (high - low <= _CONSTANT * size) & (size > 0)
         reward = float(_rms(rewards[:, None])[0])
         return cls(scale, not bool(constant.any()), reward if reward > 0 else 1.0, shift)
 
@@ -92,6 +94,14 @@ def _offsets(X: Float) -> Float:
     varies = np.ptp(scaled, axis=0) > _CONSTANT
     offsets: Float = np.where(varies & (np.abs(mean) > _OFFSET * spread), mean * safe, 0.0)
     return offsets
+
+
+def _range(*parts: Float) -> tuple[Float, Float]:
+    """The least and the largest value of each column in all parts together; 0 where there are no rows."""
+    some = [X for X in parts if len(X)]
+    if not some:
+        return np.zeros(parts[0].shape[1]), np.zeros(parts[0].shape[1])
+    return np.min([X.min(axis=0) for X in some], axis=0), np.max([X.max(axis=0) for X in some], axis=0)
 
 
 def _rms(X: Float) -> Float:

@@ -23,6 +23,7 @@ from banister.contract import Bool
 from banister.data import Float, Int
 from banister.safety.factors import Factors, Information
 from banister.safety.noise import Moderated, moderate
+from banister.safety.opened import Open
 from banister.safety.posterior import Posterior, Shared, chunks, symmetric
 
 PASSES = 16  # with these, D, noise and directions have settled on every design tried
@@ -86,11 +87,10 @@ class Rows:
         """
         return Information.of(self.plays, noise, self.labels, np.maximum(self.claimed, label_level))
 
-    def mean_square(self) -> float:
-        """Of rewards and labels."""
-        total = self.plays.yy.sum() + self.labels.yy.sum()
-        rows = self.plays.n.sum() + self.labels.n.sum()
-        return max(float(total) / max(float(rows), 1.0), 1e-300)
+    def total(self) -> tuple[float, float]:
+        """The sum of squares of rewards and labels, and how many there are."""
+        square = self.plays.yy.sum() + self.labels.yy.sum()
+        return float(square), float(self.plays.n.sum() + self.labels.n.sum())
 
     def most_directions(self) -> int:
         """The largest k whose `k (p + T − k) + p` parameters are no more than half the rows."""
@@ -106,7 +106,7 @@ class Hierarchy:
 
     Attributes:
         shared: μ, L and D.
-        open: (k+1, k+1, p, p) covariance of (μ, L), `S⁻¹`.
+        open: covariance of (μ, L), `S⁻¹`.
         noise: variance of each task's rewards and the degrees of freedom behind it, (T,); level: their mean;
             label_level: the least variance of a label.
         spread: (p,) standard error of D.
@@ -117,7 +117,7 @@ class Hierarchy:
     """
 
     shared: Shared
-    open: Float
+    open: Open
     noise: Moderated
     level: float
     label_level: float
@@ -129,7 +129,7 @@ class Hierarchy:
 
     def open_of(self, c: Float) -> Float:
         """Covariance of `μ + L w_t` for coefficients `c = (1, w)` (T, k+1): what all rows leave open."""
-        return _combined(self.open, c)
+        return self.open.of(c)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +165,7 @@ class _Work:
 
     def __init__(self, rows: Rows, start: Start | None, most: int | None) -> None:
         self.rows, self.T, self.p = rows, rows.n_tasks, rows.dim
-        self.square = rows.mean_square()
+        self.square = mean_square(*rows.total())
         self.size = self.square / self.p
         self.most = rows.most_directions() if most is None else min(most, rows.most_directions())
         self.mu: Float = np.zeros(self.p)
@@ -225,17 +225,20 @@ class _Work:
         moment[:, 1:, 1:] += np.concatenate([post.M for post in posts])
         S = self._blocks(moment, self.H) + np.eye((k + 1) * self.p) / self.size
         right = (c.T @ self.b).reshape(-1)
-        B = cho_solve(cho_factor(S, overwrite_a=True), right).reshape(k + 1, self.p).T
+        B = cho_solve(cho_factor(S.T, lower=True, overwrite_a=True), right).reshape(k + 1, self.p).T
         mean = c[:, 1:].mean(axis=0)
         spread = moment[:, 1:, 1:].mean(axis=0) - np.outer(mean, mean)
         self.mu = B[:, 0] + B[:, 1:] @ mean
         self.L = B[:, 1:] @ np.linalg.cholesky(symmetric(spread) + 1e-12 * np.eye(k))
 
     def _blocks(self, weights: Float, H: Float) -> Float:
-        """Σ_t weights_t ⊗ H_t as a matrix of blocks."""
+        """Σ_t weights_t ⊗ H_t as a matrix of blocks; both are symmetric, so half the blocks are summed."""
         q, p = weights.shape[1], self.p
-        sums = weights.reshape(len(H), -1).T @ H.reshape(len(H), -1)
-        return sums.reshape(q, q, p, p).transpose(0, 2, 1, 3).reshape(q * p, q * p)
+        a, b = np.triu_indices(q)
+        sums = (weights[:, a, b].T @ H.reshape(len(H), -1)).reshape(-1, p, p)
+        whole = np.empty((q, p, q, p))
+        whole[a, :, b], whole[b, :, a] = sums, sums
+        return whole.reshape(q * p, q * p)
 
     def _orthogonalise(self) -> None:
         if self.L.shape[1]:
@@ -245,12 +248,11 @@ class _Work:
     def _leave_open(self) -> None:
         """What all rows leave open of (μ, L): the inverse of `S = Σ cc' ⊗ F` and of what is known before."""
         q, p = self.L.shape[1] + 1, self.p
-        S = self._known_before()
-        for post in self.posts:
-            c = post.c
-            S += self._blocks(c[:, :, None] * c[:, None, :], post.free_precision())
-        inverse = cho_solve(cho_factor(symmetric(S), overwrite_a=True), np.eye(q * p), overwrite_b=True)
-        self.open = inverse.reshape(q, p, q, p).transpose(0, 2, 1, 3).copy()
+        c, F = np.concatenate([post.c for post in self.posts]), np.empty((self.T, p, p))
+        for chunk, post in zip(self.chunks, self.posts, strict=True):
+            F[chunk] = post.free_precision()
+        S = self._known_before() + self._blocks(c[:, :, None] * c[:, None, :], F)
+        self.open = Open.of_precision(S, q)
 
     def _known_before(self) -> Float:
         """The precision that (μ, L) has without any row, (q p, q p).
@@ -274,7 +276,7 @@ class _Work:
         self.Q, self.expected, self.information = np.empty((T, p)), np.empty((T, p)), np.zeros((p, p))
         self.covariance = np.zeros((p, p))
         for chunk, post in zip(self.chunks, self.posts, strict=True):
-            opened, kept = _combined(self.open, post.c), self.kept[chunk]
+            opened, kept = self.open.of(post.c), self.kept[chunk]
             learned = post.learned(opened)
             self.rss[chunk] = self.rows.plays.rest[chunk] + post.play_squares(noise[chunk])
             claimed = np.maximum(self.rows.claimed[chunk], self.label_level)
@@ -286,7 +288,7 @@ class _Work:
             K = post.K[kept]
             self.information += np.einsum("tij,tij->ij", K, K)
             if adding:
-                self.covariance += K.sum(axis=0) - (K @ opened[kept] @ K).sum(axis=0)
+                self.covariance += post.scores_covariance(learned, kept)
 
     def _estimate_noise(self, number: int) -> None:
         """Residual squares over the rows that the fit has not spent."""
@@ -383,11 +385,9 @@ class _Work:
         )
 
 
-def _combined(open_: Float, c: Float) -> Float:
-    """`(c ⊗ I)' S⁻¹ (c ⊗ I)` of each task, (T, p, p), for `S⁻¹` (q, q, p, p) and c (T, q)."""
-    q, p = open_.shape[0], open_.shape[2]
-    pairs = (c[:, :, None] * c[:, None, :]).reshape(len(c), -1)
-    return (pairs @ open_.reshape(q * q, p * p)).reshape(len(c), p, p)
+def mean_square(total: float, rows: float) -> float:
+    """Of so many rewards and labels whose squares add up to `total`; never nothing."""
+    return max(total / max(rows, 1.0), 1e-300)
 
 
 def noise_edge(dims: int, n_tasks: int) -> float:

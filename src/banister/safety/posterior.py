@@ -3,11 +3,13 @@
 `w_t ~ N(0, I_k)` are coefficients of shared directions L (p, k), `u_t ~ N(0, diag D)` is what is left over,
 the task's own. With a task's rows in units of their noise, `y = R θ + ε`, all follows from r × r matrices:
 
-    C = (I + R D R')⁻¹            covariance of y once u is integrated out, inverted
-    M = (I + L'R'C R L)⁻¹         posterior covariance of w;  its mean w = M L'R'C (y − R μ)
-    C_K = C − C R L M L'R'C       the same once w is integrated out too: (I + R Σ R')⁻¹, Σ = D + LL'
-    e = y − R (μ + L w)           what shared coefficients leave;   θ̂ = μ + L w + D R'C e,   y − R θ̂ = C e
-    V = Σ − Σ R'C_K R Σ           posterior covariance of θ
+    G = (I + R D R')^{-1/2}       the inverse of a Cholesky factor: G'G is the inverse covariance of y given w
+    W = G R,  v = G y             rows whose noise is white once u is integrated out;  H = W'W
+    M = (I + L'H L)⁻¹             posterior covariance of w;  its mean w = M L'W'(v − W μ)
+    P = I − W L M L'W'            the same once w is integrated out too: G'P G = (I + R Σ R')⁻¹, Σ = D + LL'
+    e = v − W (μ + L w)           what shared coefficients leave;   θ̂ = μ + L w + D W'e,   y − R θ̂ = G'e
+    K = W'P W = H − H L M L'H     covariance of the scores W'e
+    V = (D − D H D) + J M J',     J = L − D H L: posterior covariance of θ
 
 Arrays have one entry a task in front. Rows of zeros say nothing and change nothing.
 """
@@ -19,8 +21,10 @@ from functools import cached_property
 
 import numpy as np
 
+from banister.contract import Bool
 from banister.data import Float
 from banister.safety.factors import Information
+from banister.solver.kernels import compiled, dot
 
 _FREE = 1e-9  # of a task's own information: keeps the inverse of coefficients left free defined
 _NOTHING = 1e-9  # precision of coefficients of a task without rows
@@ -55,60 +59,68 @@ class Posterior:
         """The same rows and left-over with another mean and other directions; what they share is kept."""
         other = Posterior(self.info, shared)
         vars(other).update(
-            {name: value for name, value in vars(self).items() if name in ("C", "CR", "H", "b")}
+            {name: value for name, value in vars(self).items() if name in ("G", "W", "v", "H", "b")}
         )
         return other
 
     @property
-    def R(self) -> Float:
-        """(T, r, p)."""
-        return self.info.R
+    def D(self) -> Float:
+        """(T, p) or (1, p)."""
+        return np.atleast_2d(self.shared.D)
 
     @cached_property
-    def C(self) -> Float:
-        """(T, r, r)."""
-        RD = self.R * (self.shared.D if self.shared.D.ndim == 1 else self.shared.D[:, None, :])
-        A = RD @ _turned(self.R)
-        np.einsum("tii->ti", A)[...] += 1.0
-        return np.linalg.inv(A)
+    def G(self) -> Float:
+        """(T, r, r), lower triangles."""
+        scaled = self.info.R * np.sqrt(self.D)[:, None, :]
+        return inverse_roots(scaled @ _turned(scaled))
 
     @cached_property
-    def CR(self) -> Float:
-        """`C R`, (T, r, p)."""
-        return self.C @ self.R
+    def W(self) -> Float:
+        """`G R`, (T, r, p)."""
+        return self.G @ self.info.R
+
+    @cached_property
+    def v(self) -> Float:
+        """`G y`, (T, r)."""
+        return _times(self.G, self.info.y)
 
     @cached_property
     def H(self) -> Float:
-        """`R'C R` (T, p, p): the precision that rows give to `μ + L w`."""
-        return _turned(self.R) @ self.CR
+        """`W'W` (T, p, p): the precision that rows give to `μ + L w`."""
+        return _turned(self.W) @ self.W
 
     @cached_property
     def b(self) -> Float:
-        """`R'C y`, (T, p)."""
-        return _sum("trp,tr->tp", self.CR, self.info.y)
+        """`W'v`, (T, p)."""
+        return _times(_turned(self.W), self.v)
 
     @cached_property
-    def CRL(self) -> Float:
-        """`C R L`, (T, r, k)."""
-        return self.CR @ self.shared.L
+    def WL(self) -> Float:
+        """`W L`, (T, r, k)."""
+        return self.W @ self.shared.L
 
     @cached_property
     def LHL(self) -> Float:
-        """`L'R'C R L`, (T, k, k)."""
-        return _turned(self.R @ self.shared.L) @ self.CRL
+        """`L'H L`, (T, k, k)."""
+        return _turned(self.WL) @ self.WL
+
+    @cached_property
+    def HL(self) -> Float:
+        """`H L`, (T, p, k)."""
+        return _turned(self.W) @ self.WL
 
     @cached_property
     def M(self) -> Float:
         """(T, k, k)."""
-        return np.linalg.inv(np.eye(self.shared.rank) + self.LHL)
+        root = inverse_roots(self.LHL)
+        return _turned(root) @ root
 
     @cached_property
     def w(self) -> Float:
         """(T, k)."""
-        right = _sum("trk,tr->tk", self.CRL, self.info.y - self.R @ self.shared.mu)
-        return _sum("tab,tb->ta", self.M, right)
+        return _times(self.M, _times(_turned(self.WL), self.v - self.W @ self.shared.mu))
 
-    @property
+    @cached_property
     def c(self) -> Float:
         """`(1, w_t)`, (T, k + 1)."""
         return np.concatenate([np.ones((len(self.w), 1)), self.w], axis=1)
@@ -119,15 +131,19 @@ class Posterior:
         return self.shared.mu + self.w @ self.shared.L.T
 
     @cached_property
-    def Ce(self) -> Float:
-        """What is left of rows in units of their noise, (T, r)."""
-        e = self.info.y - _sum("trp,tp->tr", self.R, self.centre)
-        return _sum("trs,ts->tr", self.C, e)
+    def e(self) -> Float:
+        """(T, r)."""
+        return self.v - _times(self.W, self.centre)
+
+    @cached_property
+    def left(self) -> Float:
+        """`G'e`: what is left of rows, in units of their noise, (T, r)."""
+        return _times(_turned(self.G), self.e)
 
     @cached_property
     def Q(self) -> Float:
-        """`R'C e` (T, p): scores that no shared coefficient explains; their covariance is K."""
-        return _sum("trp,tr->tp", self.R, self.Ce)
+        """`W'e` (T, p): scores that no shared coefficient explains; their covariance is K."""
+        return _times(_turned(self.W), self.e)
 
     @property
     def mean(self) -> Float:
@@ -135,51 +151,58 @@ class Posterior:
         return self.centre + self.shared.D * self.Q
 
     @cached_property
-    def CK(self) -> Float:
-        """`C_K`, (T, r, r)."""
-        if self.shared.rank == 0:
-            return self.C
-        return self.C - self.CRL @ self.M @ _turned(self.CRL)
+    def PW(self) -> Float:
+        """`P W`, (T, r, p)."""
+        return self._without_shared(self.W, self.WL, self.HL)
 
     @cached_property
-    def CKR(self) -> Float:
-        """`C_K R`, (T, r, p)."""
-        return self.CK @ self.R
+    def PG(self) -> Float:
+        """`P G`, (T, r, r)."""
+        return self._without_shared(self.G, self.WL, _turned(self.G) @ self.WL)
 
-    @cached_property
+    @property
     def K(self) -> Float:
-        """`R'C_K R`, (T, p, p)."""
-        return _turned(self.R) @ self.CKR
+        """(T, p, p)."""
+        return self._without_shared(self.H, self.HL, self.HL)
+
+    def _without_shared(self, A: Float, left: Float, right: Float) -> Float:
+        """`A − left M right'`: what is left of A once shared coefficients are integrated out."""
+        return A if self.shared.rank == 0 else less(A, left, self.M @ _turned(right))
 
     def free_precision(self) -> Float:
         """Precision of `μ + L w` when w is not known beforehand, (T, p, p).
 
         With the shrunk M in place of the inverse, coefficients that are noise would pass for information.
         """
-        if self.shared.rank == 0:
+        k = self.shared.rank
+        if k == 0:
             return self.H
-        size = _sum("taa->t", self.LHL) / self.shared.rank
-        free = np.linalg.inv(self.LHL + (_FREE * size + _NOTHING)[:, None, None] * np.eye(self.shared.rank))
-        CF = self.C - self.CRL @ free @ _turned(self.CRL)
-        return _turned(self.R) @ (CF @ self.R)
+        size = np.trace(self.LHL, axis1=1, axis2=2) / k
+        free = np.linalg.inv(self.LHL + (_FREE * size + _NOTHING)[:, None, None] * np.eye(k))
+        return less(self.H, self.HL, free @ _turned(self.HL))
 
     def learned(self, opened: Float) -> Float:
-        """`R O R'` (T, r, r) for what all rows leave open of the shared part, O (T, p, p)."""
-        return (self.R @ opened) @ _turned(self.R)
+        """`W O W'` (T, r, r) for what all rows leave open of the shared part, O (T, p, p)."""
+        return (self.W @ opened) @ _turned(self.W)
 
     def scores_expected(self, learned: Float) -> Float:
         """Diagonal of `K − K O K`, (T, p): what squares of Q are expected to be."""
-        kept = _sum("trp,trp->tp", self.R, self.CKR)
-        return np.maximum(kept - _sum("trp,trp->tp", self.CKR, learned @ self.CKR), 0.0)
+        kept = self.W - learned @ self.PW
+        return np.maximum(_sum("trp,trp->tp", kept, self.PW), 0.0)
+
+    def scores_covariance(self, learned: Float, tasks: Bool) -> Float:
+        """`Σ K − K O K` over some tasks, (p, p)."""
+        kept, p = self.W[tasks] - learned[tasks] @ self.PW[tasks], self.W.shape[2]
+        return kept.reshape(-1, p).T @ self.PW[tasks].reshape(-1, p)
 
     def play_squares(self, noise: Float) -> Float:
         """Σ of squared residuals of the rows of plays, (T,), for their variances (T,)."""
-        left = self.Ce[:, : self.info.plays]
+        left = self.left[:, : self.info.plays]
         return noise * _sum("tr,tr->t", left, left)
 
     def label_squares(self, variance: Float) -> Float:
         """The same of the rows of labels."""
-        left = self.Ce[:, self.info.plays :]
+        left = self.left[:, self.info.plays :]
         return variance * _sum("tr,tr->t", left, left)
 
     def spent(self, learned: Float) -> tuple[Float, Float]:
@@ -187,9 +210,9 @@ class Posterior:
 
         They are the task's own, and its share in what all learned.
         """
-        own = 1.0 - _sum("tii->ti", self.CK)
+        own = 1.0 - _sum("tri,tri->ti", self.G, self.PG)
         plays, total = own[:, : self.info.plays].sum(axis=1), own.sum(axis=1)
-        shared = _sum("tij,tjk,tki->t", self.CK, self.CK, learned)
+        shared = _sum("tri,tri->t", self.PG, learned @ self.PG)
         more: Float = 1.0 + shared / np.maximum(total, 1e-300)
         return plays * more, (total - plays) * more
 
@@ -198,17 +221,71 @@ class Posterior:
 
         `away` is how an error of the shared part enters θ̂.
         """
-        D = np.broadcast_to(self.shared.D, self.centre.shape)
-        RS = self.R * D[:, None, :] + (self.R @ self.shared.L) @ self.shared.L.T
-        gain = _turned(RS) @ self.CK
-        away = -(gain @ self.R)
-        np.einsum("tii->ti", away)[...] += 1.0
-        # Joseph's form of Σ − Σ R'C_K R Σ: sums of squares, exact to rounding where noise is tiny.
-        near = away @ self.shared.L
-        V = (away * D[:, None, :]) @ _turned(away) + near @ _turned(near) + gain @ _turned(gain)
-        prior = D + (self.shared.L**2).sum(axis=1)
+        D = np.broadcast_to(self.D, self.centre.shape)[:, :, None]
+        own = -D * self.H
+        np.einsum("tii->ti", own)[...] += 1.0
+        J = self.shared.L - D * self.HL
+        away = self._without_shared(own, J, self.HL)
+        # Sums of squares, exact to rounding where noise is tiny: V_u = (I − DH) D (I − DH)' + D W'G G'W D.
+        parts = (
+            own * np.sqrt(_turned(D)),
+            D * (_turned(self.W) @ self.G),
+            J @ _turned(inverse_roots(self.LHL)),
+        )
+        root = np.concatenate(parts, axis=2)
+        V = root @ _turned(root)
+        prior = D[:, :, 0] + (self.shared.L**2).sum(axis=1)
         np.einsum("tii->ti", V)[...] += _ROUNDING**2 * prior
         return symmetric(V + away @ opened @ _turned(away)), away
+
+
+@compiled
+def _less(A, left, right, out):  # type: ignore[no-untyped-def]
+    """out = A − left right, matrix by matrix, in one sweep: the inner dimension is small."""
+    for t in range(A.shape[0]):
+        for i in range(A.shape[1]):
+            row, before, factor = out[t, i], A[t, i], left[t, i, 0]
+            for j in range(A.shape[2]):
+                row[j] = before[j] - factor * right[t, 0, j]
+            for a in range(1, left.shape[2]):
+                factor = left[t, i, a]
+                for j in range(A.shape[2]):
+                    row[j] -= factor * right[t, a, j]
+
+
+def less(A: Float, left: Float, right: Float) -> Float:
+    """`A − left right` for A (T, m, n), left (T, m, k), right (T, k, n), k ≥ 1."""
+    out = np.empty(A.shape)
+    _less(A, np.ascontiguousarray(left), right, out)
+    return out
+
+
+@compiled
+def _inverse_roots(A, out):  # type: ignore[no-untyped-def]
+    """out = the inverse of the lower Cholesky factor of `I + A`, matrix by matrix."""
+    n = A.shape[1]
+    factor = np.empty((n, n))
+    for t in range(A.shape[0]):
+        root = out[t]
+        for i in range(n):
+            for j in range(i):
+                factor[i, j] = (A[t, i, j] - dot(factor[i, :j], factor[j, :j])) / factor[j, j]
+            pivot = 1.0 + A[t, i, i] - dot(factor[i, :i], factor[i, :i])
+            # A is positive, so pivots are 1 at least; rounding may say less.
+            factor[i, i] = 1.0 if pivot < 1.0 else np.sqrt(pivot)
+            root[i, :] = 0.0
+            root[i, i] = 1.0 / factor[i, i]
+            for j in range(i):
+                f = factor[i, j] * root[i, i]
+                for m in range(j + 1):
+                    root[i, m] -= f * root[j, m]
+
+
+def inverse_roots(A: Float) -> Float:
+    """Lower triangles `G` with `G'G = (I + A)⁻¹`, for positive A (T, n, n)."""
+    out = np.empty_like(A)
+    _inverse_roots(A, out)
+    return out
 
 
 def symmetric(A: Float) -> Float:
@@ -220,12 +297,18 @@ def _turned(A: Float) -> Float:
     return np.swapaxes(A, 1, 2)
 
 
+def _times(A: Float, x: Float) -> Float:
+    """`A x` of each task."""
+    product: Float = (A @ x[:, :, None])[:, :, 0]
+    return product
+
+
 def _sum(rule: str, *arrays: Float) -> Float:
-    result: Float = np.einsum(rule, *arrays, optimize=len(arrays) > 2)
+    result: Float = np.einsum(rule, *arrays)
     return result
 
 
 def chunks(n: int, entries: int) -> list[slice]:
     """Slices of n tasks whose matrices of `entries` numbers stay in the processor's cache."""
-    size = max(1, 2**16 // max(entries, 1))
+    size = max(1, 2**18 // max(entries, 1))
     return [slice(i, min(i + size, n)) for i in range(0, n, size)]

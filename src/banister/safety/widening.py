@@ -14,14 +14,14 @@ The fit is the best guess. A bound that must hold over thousands of decisions al
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import norm
 from scipy.stats import t as student
 
 from banister.data import Float, Int
-from banister.safety.factors import Factors, Information
+from banister.safety.factors import Information
 from banister.safety.hierarchy import Hierarchy, outlying
 from banister.safety.posterior import Posterior, Shared
 
@@ -97,19 +97,21 @@ class Leaning:
     offered: Float
     shown: Float
 
-    @classmethod
-    def of(cls, task: Int, Z: Float, offered_task: Int, offered: Float, n_tasks: int) -> Leaning:
-        """From rows of played baselines (n, d) and a sample of offered actions (m, d)."""
-        return cls(*_means(task, Z, n_tasks), *_means(offered_task, offered, n_tasks))
+    def with_more(self, task: Int, sums: Float, n: Float) -> Leaning:
+        """With more played baselines: sums (g, d) of n (g,) rows of tasks (g,)."""
+        played = self.played + np.bincount(task, weights=n, minlength=len(self.played))
+        total = self.baseline * self.played[:, None]
+        np.add.at(total, task, sums)
+        return replace(self, baseline=total / np.maximum(played, 1.0)[:, None], played=played)
 
-    def added(self, plays: Factors) -> Float:
+    def added(self, square: Float, dim: int) -> Float:
         """Variance added to the left-over of each task, (T,): `mean y² / δ² / p`, δ² the squared lean.
 
         Were the whole level `x_b'θ` due to the lean, θ would have `level/δ` along it; 0 while the lean is
-        within three standard deviations of none.
+        within three standard deviations of none. `square` is each task's mean y² (T,), `dim` is p.
         """
         told = (self.played > 0) & (self.shown > 0)
-        added = np.zeros(len(plays.n))
+        added = np.zeros(len(square))
         if not told.any():
             return added
         d = self.baseline.shape[1]
@@ -117,37 +119,43 @@ class Leaning:
         length = ((self.baseline - self.offered)[told] ** 2).sum(axis=1)
         lean = float((length - d / rows).mean())
         if lean > 0 and (rows * length - d).sum() > 3 * np.sqrt(2 * d * told.sum()):
-            added = plays.yy / np.maximum(plays.n, 1.0) / lean / plays.R.shape[2]
+            added = square / lean / dim
         return added
 
 
-def _means(task: Int, Z: Float, n_tasks: int) -> tuple[Float, Float]:
-    n = np.bincount(task, minlength=n_tasks).astype(float)
+def means(task: Int, Z: Float, n_tasks: int) -> tuple[Float, Float]:
+    """The mean of each task's rows (n, d), (T, d), and how many there are, (T,)."""
+    n = np.bincount(task, minlength=n_tasks)
     sums = np.zeros((n_tasks, Z.shape[1]))
-    np.add.at(sums, task, Z)
-    return sums / np.maximum(n, 1.0)[:, None], n
+    some = np.flatnonzero(n)
+    if len(some):
+        starts = (np.cumsum(n) - n)[some]
+        sums[some] = np.add.reduceat(Z[np.argsort(task, kind="stable")], starts, axis=0)
+    return sums / np.maximum(n, 1)[:, None], n.astype(float)
 
 
-def unequal_noise(error: Float, Z: Float) -> float:
+def unequal_noise(error: Float, weight: Float) -> float:
     """How much more residuals of rows with large features count than the plain mean says; at least 1.
 
+    Args:
+        error: (n,) residuals.
+        weight: (n,) the squared length of each row's features.
+
     Examples:
-        >>> unequal_noise(np.array([1.0, 1.0]), np.array([[1.0], [3.0]]))
+        >>> unequal_noise(np.array([1.0, 1.0]), np.array([1.0, 9.0]))
         1.0
-        >>> unequal_noise(np.array([1.0, 3.0]), np.array([[1.0], [3.0]]))
+        >>> unequal_noise(np.array([1.0, 3.0]), np.array([1.0, 9.0]))
         1.64
     """
-    weight, square = (Z**2).sum(axis=1), error**2
+    square = error**2
     plain = float(square.mean()) if len(square) else 0.0
     if plain <= 0 or weight.sum() <= 0:
         return 1.0
     return max(1.0, float((weight * square).sum() / weight.sum()) / plain)
 
 
-def widened(
-    info: Information, shared: Shared, added: Float, opened: Float, size: float
-) -> tuple[Float, Float, Float]:
-    """Posterior mean, covariance and `away` of tasks whose left-over is `D + added` or of their own size.
+def widened(info: Information, shared: Shared, added: Float, opened: Float, size: float) -> Posterior:
+    """The posterior of tasks whose left-over is `D + added` or of their own size.
 
     Args:
         info: the tasks' rows.
@@ -156,34 +164,35 @@ def widened(
         opened: (T, p, p) what all rows leave open of the shared part.
         size: τ0².
     """
-    own = _own_scale(info, shared, added, opened, size)
-    D = own[:, None] * shared.D + added[:, None]
-    post = Posterior(info, Shared(shared.mu, shared.L, D))
-    return post.mean, *post.covariance(opened)
+    post = _given(info, shared, np.ones(len(info.y)), added)
+    found, expected, chance = _scores(post, opened)
+    odd = np.flatnonzero(found > expected + _ODD * chance)
+    if len(odd) == 0:
+        return post
+    scale = np.ones(len(info.y))
+    scale[odd] = _own_scale(info.of_tasks(odd), shared, added[odd], opened[odd], size)
+    return _given(info, shared, scale, added)
+
+
+def _given(info: Information, shared: Shared, scale: Float, added: Float) -> Posterior:
+    """With left-overs of `scale D + added`."""
+    return Posterior(info, Shared(shared.mu, shared.L, scale[:, None] * shared.D + added[:, None]))
 
 
 def _own_scale(info: Information, shared: Shared, added: Float, opened: Float, size: float) -> Float:
-    """The factor of each task's left-over, 1 where its scores are no larger than that explains, (T,)."""
+    """The factor of the left-over of tasks whose scores are larger than it explains, (T,)."""
     scale = np.ones(len(info.y))
     most = size / float(shared.D.mean())
-    odd = np.arange(len(info.y))
-    for step in range(_ODD_STEPS):
-        D = scale[odd][:, None] * shared.D + added[odd][:, None]
-        found, expected, chance = _scores(info.of_tasks(odd), Shared(shared.mu, shared.L, D), opened[odd])
-        if step == 0:
-            which = found > expected + _ODD * chance
-            odd, found, expected, chance = odd[which], found[which], expected[which], chance[which]
-        if len(odd) == 0:
-            return scale
-        grown = scale[odd] * np.sqrt((found + chance) / expected)  # one standard deviation up
-        scale[odd] = np.clip(grown, 1.0, _LARGEST * most)
-    scale[odd] = np.minimum(HIDDEN * scale[odd], _LARGEST**2 * most)
-    return scale
+    for _ in range(_ODD_STEPS):
+        found, expected, chance = _scores(_given(info, shared, scale, added), opened)
+        grown = scale * np.sqrt((found + chance) / expected)  # one standard deviation up
+        scale = np.clip(grown, 1.0, _LARGEST * most)
+    return np.minimum(HIDDEN * scale, _LARGEST**2 * most)
 
 
-def _scores(info: Information, shared: Shared, opened: Float) -> tuple[Float, Float, Float]:
+def _scores(post: Posterior, opened: Float) -> tuple[Float, Float, Float]:
     """`Q'DQ` of each task, its expectation under the model and its standard deviation, (T,)."""
-    post, D = Posterior(info, shared), shared.D
+    D = post.shared.D
     found = (post.Q**2 * D).sum(axis=1)
     expected = (post.scores_expected(post.learned(opened)) * D).sum(axis=1)
     root = np.sqrt(D)

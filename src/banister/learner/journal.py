@@ -1,0 +1,198 @@
+"""Rows of one kind, for years: the latest of each task as they came, older ones as periods.
+
+Rows are taken in as they come and filed by task every `_FILED`. A task's file that has grown long enough
+gives its oldest rows to a period (`safety.past`), and periods of equal age are joined, so that a file holds
+some rows and a handful of periods, however long its history is. When that happens depends on the order of the
+rows and on nothing else: a journal that is filled again from the same rows is the same to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from banister.contract import Bool
+from banister.data import Float
+from banister.learner.blocks import Blocks, Table
+from banister.safety.past import Period
+from banister.safety.wild import tame
+
+_FILED = 4096  # rows that are filed at once: a few milliseconds
+_LATEST = 400  # rows of a task that stay rows: those that pairs are compared of, and what is usual
+_GOLDEN = 0.6180339887498949  # multiples of it spread evenly: not all tasks' files shall be long at once
+
+Columns = list[NDArray[Any]]
+
+
+class Journal:
+    """Rows: task first, features, y, further columns, decision number last (0 for logs).
+
+    Args:
+        dim: d.
+        kinds: types of the further columns.
+        sums: of the rows (X, y, further columns) that a period keeps.
+        stays: of the further columns, which rows are not given to a period; None: any may be.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        kinds: tuple[Any, ...],
+        sums: Callable[..., Float],
+        stays: Callable[..., Bool] | None,
+    ) -> None:
+        self._dim, self._kinds, self._sums, self._stays = dim, kinds, sums, stays
+        self._inbox = self._table()
+        self._files: dict[int, _File] = {}
+        self._size = 0
+        self._origin: Float | None = None
+        self.tail: Table | None = None
+
+    def _table(self) -> Table:
+        return Table(Blocks(self._dim), Blocks(), *(Blocks(dtype=kind) for kind in self._kinds))
+
+    def __len__(self) -> int:
+        """How many rows there ever were."""
+        return self._size
+
+    def start_tail(self) -> None:
+        """Keep the rows that come from now on in `tail`, in their order, until it is set to None."""
+        self.tail = self._table()
+
+    def add(self, *values: Any) -> None:
+        """One row."""
+        self._inbox.add(*values)
+        self._size += 1
+        if self.tail is not None:
+            self.tail.add(*values)
+        if len(self._inbox) == _FILED:
+            self._file()
+
+    def extend(self, *values: NDArray[Any]) -> None:
+        """Many rows."""
+        if self.tail is not None:
+            self.tail.extend(*values)
+        start, n = 0, len(values[0])
+        self._size += n
+        while start < n:
+            stop = min(start + _FILED - len(self._inbox), n)
+            self._inbox.extend(*(v[start:stop] for v in values))
+            start = stop
+            if len(self._inbox) == _FILED:
+                self._file()
+
+    def _file(self) -> None:
+        """The inbox's rows to their tasks' files."""
+        columns = [np.concatenate(pieces) for pieces in self._inbox.pieces()]
+        self._inbox = self._table()
+        if self._origin is None:
+            self._origin = columns[1][0].copy()
+        order = np.argsort(columns[0], kind="stable")
+        task, *rest = (column[order] for column in columns)
+        starts = np.flatnonzero(np.r_[True, task[1:] != task[:-1]])
+        for start, stop in zip(starts, [*starts[1:], len(task)], strict=True):
+            t = int(task[start])
+            if t not in self._files:
+                self._files[t] = _File(t, self._dim, [column[:0] for column in rest])
+            self._files[t].append([column[start:stop] for column in rest], self._fold)
+
+    def _fold(self, file: _File) -> None:
+        """The oldest rows of a file become a period."""
+        X, y, *more, number = file.rows()
+        folded = np.arange(len(y)) < len(y) - file.block
+        if self._stays is not None:
+            folded &= ~self._stays(*more)
+        tamed = tame(np.zeros(len(y), dtype=np.int64), y)
+        if tamed.left_out.any() or not folded.any():  # such rows are in no fit; perhaps they are taken back
+            file.limit += file.block
+            return
+        wild = folded & tamed.wild
+        period = Period.of(
+            X[folded], tamed.y[folded], number[folded], self._start(),
+            self._sums(X[folded], y[folded], *(column[folded] for column in more)),
+            dict(zip(number[wild].tolist(), tamed.y[wild].tolist(), strict=True)),
+        )  # fmt: skip
+        file.keep(~folded, period)
+
+    def _start(self) -> Float:
+        return np.zeros(self._dim) if self._origin is None else self._origin
+
+    def view(self) -> View:
+        """Everything as it is now; cheap, and untouched by what comes later."""
+        files = [(t, file.rows()) for t, file in sorted(self._files.items())]
+        periods = [(t, p) for t, file in sorted(self._files.items()) for _, p in file.periods]
+        return View(self._inbox.pieces(), files, periods, self._start())
+
+
+class _File:
+    """One task's rows: columns with room to grow, and its periods with their ages."""
+
+    def __init__(self, task: int, dim: int, empty: Columns) -> None:
+        self.block = max(_LATEST, 2 * (dim + 2))  # a period of fewer rows is hardly smaller than they are
+        self.limit = 2 * self.block + int(self.block * (task * _GOLDEN % 1.0))
+        self.periods: list[tuple[int, Period]] = []
+        self._columns, self._size = empty, 0
+
+    def rows(self) -> Columns:
+        """Views of the columns."""
+        return [column[: self._size] for column in self._columns]
+
+    def append(self, columns: Columns, fold: Callable[[_File], None]) -> None:
+        """More rows; `fold` whenever there are as many as the file may hold."""
+        start, n = 0, len(columns[0])
+        while start < n:
+            stop = min(start + self.limit - self._size, n)
+            self._write([column[start:stop] for column in columns])
+            start = stop
+            if self._size == self.limit:
+                fold(self)
+
+    def _write(self, columns: Columns) -> None:
+        size = self._size + len(columns[0])
+        if size > len(self._columns[0]):
+            self._columns = [_grown(c, self._size, max(size, 2 * self._size)) for c in self._columns]
+        for own, new in zip(self._columns, columns, strict=True):
+            own[self._size : size] = new
+        self._size = size
+
+    def keep(self, rows: Bool, period: Period) -> None:
+        """Keep some of the rows, in place of the others a period; periods of the same age are joined."""
+        self._columns = [column[rows] for column in self.rows()]
+        self._size = len(self._columns[0])
+        self.limit = self._size + self.block
+        self.periods.append((0, period))
+        while len(self.periods) > 1 and self.periods[-2][0] == self.periods[-1][0]:
+            (age, earlier), (_, later) = self.periods[-2:]
+            self.periods[-2:] = [(age + 1, earlier.joined(later))]
+
+
+def _grown(column: NDArray[Any], size: int, capacity: int) -> NDArray[Any]:
+    """With room for more; a copy, so that views of the old one stay as they are."""
+    larger = np.empty((capacity, *column.shape[1:]), dtype=column.dtype)
+    larger[:size] = column[:size]
+    return larger
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """A journal at one moment: rows that are not filed, each file's rows, and periods with their tasks."""
+
+    inbox: list[Columns]
+    files: list[tuple[int, Columns]]
+    periods: list[tuple[int, Period]]
+    origin: Float
+
+    def rows(self) -> Columns:
+        """Every column whole: filed rows task by task, then the others as they came."""
+        sizes = [len(columns[0]) for _, columns in self.files]
+        task = np.repeat(np.array([t for t, _ in self.files], dtype=np.int64), sizes)
+        filed = [[task], *([columns[i] for _, columns in self.files] for i in range(len(self.inbox) - 1))]
+        return [np.concatenate([*a, *b]) for a, b in zip(filed, self.inbox, strict=True)]
+
+    def numbers(self) -> NDArray[Any]:
+        """The decisions whose rows are here as rows."""
+        return np.concatenate([*(columns[-1] for _, columns in self.files), *self.inbox[-1]])

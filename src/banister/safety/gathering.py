@@ -1,0 +1,171 @@
+"""Everything seen, a block of tasks at a time, in the belief's coordinates.
+
+The rows of a block are made where they are used and forgotten again, so that a belief of many tasks needs
+little memory beside the data. Rows that QR decompositions have made much smaller are kept, since those cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from banister.data import Float, Int
+from banister.safety.factors import Factors
+from banister.safety.frame import Frame
+from banister.safety.hierarchy import Rows
+from banister.safety.past import Past
+from banister.safety.posterior import chunks
+
+_SMALLER = 2  # times smaller than the rows: factors worth keeping
+
+
+class Labels(NamedTuple):
+    """Claimed baseline rewards: tasks (m,), raw features (m, d), rewards and their standard errors (m,)."""
+
+    task: Int
+    X: Float
+    y: Float
+    std: Float
+
+
+class Old(NamedTuple):
+    """Plays and labels of long ago, by the place of their tasks."""
+
+    plays: Past
+    labels: Past
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Rows of consecutive tasks.
+
+    Attributes:
+        of: everything.
+        tasks: which.
+        row: (n,) where each row stands among all.
+    """
+
+    of: Gathered
+    tasks: slice
+    row: Int
+
+    @property
+    def task(self) -> Int:
+        """(n,) each row's task, counted from the block's first."""
+        task: Int = self.of.task[self.row] - self.tasks.start
+        return task
+
+    @cached_property
+    def features(self) -> Float:
+        """(n, p), in the belief's coordinates."""
+        return self.of.frame.rows(self.of.X[self.row])
+
+    @property
+    def rewards(self) -> Float:
+        """(n,), in the belief's units."""
+        return self.of.y[self.row]
+
+
+class Gathered:
+    """Plays of T tasks, every one of which has rows or had some long ago, and labels of some.
+
+    Args:
+        frame: the belief's coordinates.
+        task, X: (n,), (n, d) plays, raw.
+        y: (n,) rewards, in the frame's units.
+        labels, used: claimed baseline rewards, in the frame's units but for their features, and where those
+            stand that count.
+        telling: (T,) see `Rows`.
+        old: rows of long ago.
+    """
+
+    def __init__(
+        self,
+        frame: Frame,
+        task: Int,
+        X: Float,
+        y: Float,
+        labels: Labels,
+        used: Int,
+        telling: Float,
+        old: Old,
+    ) -> None:
+        self._old = old
+        self.frame, self.task, self.X, self.y, self.labels = frame, task, X, y, labels
+        self.telling, self.n_tasks = telling, len(telling)
+        self._plays = _Order(task, np.arange(len(task)), self.n_tasks)
+        self._used, self._claims = used, _Order(labels.task[used], used, self.n_tasks)
+        self._kept: dict[int, Rows] = {}
+        self._whole: Rows | None = None
+
+    def blocks(self) -> Iterator[Block]:
+        """All tasks, block by block."""
+        for tasks in chunks(self.n_tasks, self.frame.dim**2):
+            yield Block(self, tasks, self._plays.of(tasks))
+
+    def sample(self, tasks: Int) -> Rows:
+        """The rows of some tasks (in rising order) as factors; those of all are kept."""
+        place = np.full(self.n_tasks, -1)
+        place[tasks] = np.arange(len(tasks))
+        row = np.flatnonzero(place[self.task] >= 0)
+        label = self._used[place[self.labels.task[self._used]] >= 0]
+        old = Old(*(past.of_tasks(tasks) for past in self._old))
+        Z = self.frame.rows(self.X[row])
+        plays = self._factors(place[self.task[row]], Z, self.y[row], old.plays, place, len(tasks))
+        rows = self._rows(plays, label, old.labels, place, self.telling[tasks])
+        if len(tasks) == self.n_tasks:
+            self._whole = rows
+        return rows
+
+    def rows(self, block: Block) -> Rows:
+        """A block's rows as factors."""
+        tasks, first = block.tasks, block.tasks.start
+        if self._whole is not None:
+            return self._whole.of_tasks(tasks)
+        if first in self._kept:
+            return self._kept[first]
+        old = Old(*(past.between(first, tasks.stop) for past in self._old))
+        place, T = np.arange(self.n_tasks) - first, tasks.stop - first
+        plays = self._factors(block.task, block.features, block.rewards, old.plays, place, T)
+        rows = self._rows(plays, self._claims.of(tasks), old.labels, place, self.telling[tasks])
+        if _SMALLER * plays.R.size <= block.features.size:
+            self._kept[first] = rows
+        return rows
+
+    def _factors(self, task: Int, Z: Float, y: Float, past: Past, place: Int, T: int) -> Factors:
+        """Of rows of tasks (n,), and of those of long ago, whose tasks' places are given."""
+        if len(past.of) == 0:
+            return Factors.of(task, Z, y, T)
+        old_Z, old_y = past.rows(self.frame)
+        whose = place[past.task]
+        more = np.bincount(place[past.of], weights=past.n, minlength=T).astype(float)
+        more -= np.bincount(whose, minlength=T)
+        return Factors.of(np.append(whose, task), np.concatenate([old_Z, Z]), np.append(old_y, y), T, more)
+
+    def _rows(self, plays: Factors, label: Int, past: Past, place: Int, telling: Float) -> Rows:
+        """With the labels that stand at `label` and those of long ago, whose tasks' places are given."""
+        T, p = len(plays.n), self.frame.dim
+        if len(label) == 0 and len(past.of) == 0:
+            return Rows(plays, Factors.none(T, p), np.ones(T), telling)
+        _, X, y, std = self.labels
+        task = place[self.labels.task[label]]
+        labels = self._factors(task, self.frame.rows(X[label]), y[label], past, place, T)
+        square = np.bincount(task, weights=std[label] ** 2, minlength=T).astype(float)
+        square += np.bincount(place[past.of], past.sums[:, 0] / self.frame.reward**2, minlength=T)
+        return Rows(plays, labels, np.where(labels.n > 0, square / np.maximum(labels.n, 1.0), 1.0), telling)
+
+
+class _Order:
+    """Where the rows `row` (n,) of each task stand."""
+
+    def __init__(self, task: Int, row: Int, n_tasks: int) -> None:
+        self._order = row[np.argsort(task, kind="stable")]
+        self._starts = np.concatenate([[0], np.cumsum(np.bincount(task, minlength=n_tasks))])
+
+    def of(self, tasks: slice) -> Int:
+        """The rows of consecutive tasks, task after task."""
+        return self._order[self._starts[tasks.start] : self._starts[tasks.stop]]

@@ -1,0 +1,137 @@
+"""Covariances kept as rows are those of the dense belief, wherever they are asked for."""
+
+import numpy as np
+import pytest
+
+from banister.errors import ModelFileError
+from banister.learner.learner import Learner
+from banister.learner.memory import Memory
+from banister.online.bandit import SafeBandit
+from banister.online.model import Marks, Model
+from banister.online.model_file import pack, unpack
+from banister.safety import belief as module
+from banister.safety import compact, gathering, posterior
+from banister.safety.belief import Believer
+from banister.safety.compact import PerTask
+from banister.safety.constraint import Constraint
+from banister.safety.watch import Watch
+from belief_world import World
+
+T = 14  # the last two have no rows
+
+
+@pytest.fixture
+def both(monkeypatch):
+    """A world, a belief of it held densely, and the same held as rows in blocks of five tasks."""
+    world = World(T=12, d=4, noise=0.05)
+    seen = world.seen(25)
+    dense = Believer().believe(seen, T, 500)
+    monkeypatch.setattr(module, "DENSE", 0)
+    monkeypatch.setattr(gathering, "chunks", lambda n, entries: posterior.chunks(n, 2**18 // 5))
+    rows = Believer().believe(seen, T, 500)
+    assert isinstance(rows.V, PerTask)
+    assert not isinstance(dense.V, PerTask)
+    return world, dense, rows
+
+
+def test_every_matrix_is_the_dense_one(both):
+    _, dense, rows = both
+    assert len(rows.V) == len(dense.V) == T
+    for t in range(T):
+        np.testing.assert_allclose(rows.V[t], dense.V[t], rtol=1e-9, atol=1e-15)
+        np.testing.assert_allclose(rows.away[t], dense.away[t], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(rows.mean, dense.mean, rtol=1e-10)
+    np.testing.assert_allclose(rows.usual, dense.usual, rtol=1e-7, atol=1e-9)
+    step = np.arange(4.0)
+    np.testing.assert_allclose(rows.contrast(3, step), dense.contrast(3, step), rtol=1e-9)
+
+
+def test_only_the_last_few_are_kept(both, monkeypatch):
+    _, _, rows = both
+    monkeypatch.setattr(compact, "_LAST", 3)
+    kept = rows.V.source._made
+    kept.clear()
+    first = rows.V[0]
+    assert rows.V[0] is first
+    assert rows.away[0] is kept[0][1]
+    for t in range(5):
+        rows.V[t]
+    assert len(kept) <= 3
+
+
+@pytest.mark.parametrize("claims", [True, False])
+def test_decisions_are_the_same(both, claims, monkeypatch):
+    world, dense, rows = both
+    monkeypatch.setattr("banister.learner.learner._AT_ONCE", 7)
+    task, actions, index, expected = world.ask(40)
+    where = np.arange(40)
+    r = expected[where, index] if claims else np.full(40, np.nan)
+    r[20:23] += 5.0 if claims else 0.0  # contradicts the belief: shuts the gate for the requests after it
+    verdicts = []
+    for b in (dense, rows):
+        learner = Learner(Constraint(0.1), Believer(), Memory(4))
+        learner.use(b)
+        many = learner.decide(task, actions, index, actions[where, index], r, r, np.zeros(40))
+        one = [
+            learner.decide_one(int(task[i]), actions[i], int(index[i]), r[i], r[i], 0.0) for i in range(10)
+        ]
+        verdicts.append((many, one, learner.gates.codes.copy()))
+    (a, one, gates), (b, other, codes) = verdicts
+    assert (a.chosen >= 0).any()
+    for name in ("chosen", "code"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+    np.testing.assert_allclose(a.bound, b.bound, rtol=1e-9)
+    np.testing.assert_allclose(a.floor, b.floor, rtol=1e-12)
+    np.testing.assert_array_equal(gates, codes)
+    for x, y in zip(one, other, strict=True):
+        assert x[0] == y[0]
+        assert x[3] == y[3]
+
+
+def test_a_watch_sees_the_same(both):
+    world, dense, rows = both
+    task, actions, index, _ = world.ask(30)
+    watches = [Watch(dense), Watch(rows)]
+    for i in range(30):
+        for watch in watches:
+            watch.see(int(task[i]), actions[i, index[i]], 9.0, i)
+    np.testing.assert_allclose(watches[0]._logs, watches[1]._logs, rtol=1e-6)
+
+
+def model_of(b):
+    settings = SafeBandit(alpha=0.1, seed=0).settings
+    data = Model(3, b, Marks(5, 4, 0)).to_bytes(settings, [str(t) for t in range(T)])
+    return data, Model.from_bytes(data, "x")[0].belief
+
+
+def test_a_model_comes_back_from_its_bytes(both):
+    _, _, rows = both
+    data, again = model_of(rows)
+    for t in range(T):
+        np.testing.assert_array_equal(again.V[t], rows.V[t])
+        np.testing.assert_array_equal(again.away[t], rows.away[t])
+    assert model_of(again)[0] == data
+
+
+FAULTS = [
+    ("rows", lambda a: a[:-1], "'rows' has shape"),
+    ("rows", lambda a: a * np.nan, "NaN"),
+    ("rows_of", lambda a: a.astype(float), "rows_of"),
+    ("rows_of", lambda a: a[0], "rows_of"),
+    ("rows_of", lambda a: a[:0], "rows_of"),
+    ("rows_of", lambda a: a[::-1], "rows_of"),  # the short block must be the last
+    ("rows_of", lambda a: -a, "rows_of"),
+    ("rows_of", lambda a: a + np.eye(3, 2, dtype=int) * [1, 0], "rows_of"),
+    ("D", lambda a: a[1:], "'D' has shape"),
+    ("c", lambda a: a[1:], "'c' has shape"),
+    ("open", lambda a: a[1:], "'open' has shape"),
+    ("L", lambda a: a[:, 1:], "'L' has shape"),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "says"), FAULTS)
+def test_altered_models(both, name, change, says):
+    data, _ = model_of(both[2])
+    meta, arrays = unpack(data, "x")
+    with pytest.raises(ModelFileError, match=says):
+        Model.from_bytes(pack(meta, {**arrays, name: change(arrays[name])}), "x")
