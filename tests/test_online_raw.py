@@ -289,3 +289,17 @@ def test_one_command_from_a_csv_to_a_model(log, tmp_path):
     assert not list(tmp_path.glob("x*"))  # a log that cannot be used leaves no store behind
     with pytest.raises(InputError, match="--context needs --arm"):
         run("fit", str(tmp_path / "log.csv"), "--context", "age", "--out", str(tmp_path / "x.banister"))
+
+
+def test_actions_of_the_context_alone_are_never_certified(log):
+    """A new user's slip: the same context columns for every action. Nothing can be chosen between equals."""
+    made = arms().learn(log)
+    plain = {"task": log["store"], "reward": log["revenue"], "x": made.rows(log, "banner").tolist()}
+    bandit = bn.SafeBandit(alpha=0.1, refits="manual", seed=0, keep_actions=True)
+    bandit.warm_start(plain, features="x")
+    for task, context in requests(8):
+        row = made.actions(context)[0]
+        d = bandit.decide(task, np.stack([row] * 3), baseline=1, baseline_reward=1.9)
+        assert (d.action, d.certified, d.reason) == (1, False, "kept:identical-features")
+    assert bandit.status().left == 0.0
+    assert bandit.audit().passed

@@ -26,11 +26,11 @@ from banister.online.ledger import Ledger
 from banister.online.model import FORMAT, Model
 from banister.online.record import DecisionRecord, ModelRecord, digest_of
 from banister.online.settings import Settings
-from banister.safety.reasons import BASELINE_BEST, REASONS, TOO_UNCERTAIN
+from banister.safety.reasons import BASELINE_BEST, IDENTICAL, REASONS, TOO_UNCERTAIN
 
 _ROUNDING = 1e-9  # a bound is repeated among fewer actions, which may add its terms in another order
 _MOST = 20  # problems spelled out
-_KEPT = (REASONS[BASELINE_BEST], REASONS[TOO_UNCERTAIN])
+_KEPT = (REASONS[BASELINE_BEST], REASONS[TOO_UNCERTAIN], REASONS[IDENTICAL])
 
 
 @dataclass

@@ -15,6 +15,7 @@ class Reason(StrEnum):
     NEW_TASK = "fallback:new-task"
     DISAGREES = "fallback:baseline-disagrees"
     DRIFT = "fallback:drift"
+    IDENTICAL = "kept:identical-features"
 
     @property
     def code(self) -> int:
@@ -24,5 +25,5 @@ class Reason(StrEnum):
 
 REASONS = tuple(Reason)
 CODES = {reason: code for code, reason in enumerate(REASONS)}
-CERTIFIED, BASELINE_BEST, TOO_UNCERTAIN, NO_DATA, NEW_TASK, DISAGREES, DRIFT = range(len(REASONS))
+CERTIFIED, BASELINE_BEST, TOO_UNCERTAIN, NO_DATA, NEW_TASK, DISAGREES, DRIFT, IDENTICAL = range(len(REASONS))
 OPEN = CERTIFIED  # a gate's state: what it allows is decided action by action
