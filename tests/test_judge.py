@@ -244,8 +244,8 @@ def test_actions_that_cannot_be_told_from_the_baseline_are_never_certified():
     alike = [[1.0, 0.0], [1.0, 0.0], [1.0 + 1e-15, 0.0]]
     # the label says less than the estimate, which the baseline's twins would seem to beat
     told = {"high": 0.95, "labelled": np.array([True]), "label_error": 1.0}
-    for given in ({}, told):
-        assert one(np.diag([1e-9, 0.0]), actions=alike, **given)[0][::3] == (-1, IDENTICAL)
+    for extra in ({}, told):
+        assert one(np.diag([1e-9, 0.0]), actions=alike, **extra)[0][::3] == (-1, IDENTICAL)
     assert one(np.zeros((2, 2)), actions=alike[:1])[0][3] == BASELINE_BEST  # one action alone is no choice
     # a twin beside a real alternative: only that one counts
     worse = [*alike, [0.0, 0.1]]

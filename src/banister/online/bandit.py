@@ -17,7 +17,7 @@ from banister.data import Number, Whole, plain
 from banister.errors import InputError
 from banister.features.base import Features
 from banister.features.baseline import Baseline
-from banister.features.frames import Logs
+from banister.features.frames import Logs, read_frame
 from banister.online import files, raw
 from banister.online._digest import digests
 from banister.online.audit import Audit, audit
@@ -27,7 +27,7 @@ from banister.online.door import check_id, check_key, check_number, check_reques
 from banister.online.engine import Engine
 from banister.online.head import Receipt
 from banister.online.ledger import Ledger
-from banister.online.logs import LogRows, read_logs
+from banister.online.logs import LogRows, read_logs, rows_a_day
 from banister.online.refitter import Refitter
 from banister.online.settings import Settings
 from banister.online.sqlite.ledger import SqliteLedger
@@ -361,6 +361,7 @@ class SafeBandit:
         arm: str = "arm",
         baseline: Baseline | None = None,
         propensity: str | None = None,
+        time: str | None = None,
         share: Number = 0.5,
     ) -> DryRun:
         """What would happen on these logs, before going live; nothing changes.
@@ -368,6 +369,7 @@ class SafeBandit:
         Args:
             logs, task, reward, features, baseline_reward, actions, arm, baseline, propensity: as in
                 `warm_start`.
+            time: a column of dates or times, to tell how many days a need takes.
             share: of the rows, in their order, that are fitted; the rest are judged.
         """
         from banister.online.dry_run import dry_run
@@ -376,11 +378,13 @@ class SafeBandit:
             "task": task, "reward": reward, "baseline_reward": baseline_reward, "baseline": baseline,
             "propensity": propensity,
         }  # fmt: skip
+        frame = read_frame(logs)
         if self.features is not None:
-            rows = raw.offers(self.features, logs, arm=arm, **columns)
+            rows = raw.offers(self.features, frame, arm=arm, **columns)
         else:
-            rows = read_logs(logs, features=features, actions=actions, **columns)
-        return dry_run(rows, self.settings, share=check_number(share, "share"))
+            rows = read_logs(frame, features=features, actions=actions, **columns)
+        rate = None if time is None else rows_a_day(frame, time)
+        return dry_run(rows, self.settings, share=check_number(share, "share"), rate=rate)
 
     def refit(self, *, wait: bool = True) -> int:
         """Fit everything seen and swap the model; decisions go on meanwhile. The version that serves now.

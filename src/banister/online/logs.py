@@ -176,6 +176,31 @@ def propensities(values: Any, name: str) -> Float:
     return chance
 
 
+def rows_a_day(frame: Any, name: str) -> float:
+    """Rows a day, by a column of dates or times (text of the ISO form too).
+
+    Examples:
+        >>> import polars as pl
+        >>> rows_a_day(pl.DataFrame({"when": ["2024-05-01", "2024-05-02", "2024-05-04"]}), "when")
+        1.0
+    """
+    import polars as pl
+
+    values = column(frame, name, "time")
+    if values.dtype == pl.String:
+        text, values = values, values.str.to_datetime(strict=False)
+        bad = values.is_null() & text.is_not_null()
+        if bad.any():
+            row = bad.arg_max()
+            raise InputError(f"Column {name!r} is {text[row]!r} at row {row}; give dates or times.")
+    if not values.dtype.is_temporal() or values.drop_nulls().len() < 2:
+        raise InputError(f"Column {name!r} holds {values.dtype}, which tells no days; give dates or times.")
+    span = (values.max() - values.min()).total_seconds() / 86400
+    if span <= 0:
+        raise InputError(f"Column {name!r} holds one moment only; the rate of rows cannot be told from it.")
+    return float(len(frame) / span)
+
+
 def _baselines(values: Any, offered: list[Float] | None) -> Float:
     if offered is None:
         raise InputError(

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from banister.online.advice import Step
 from banister.online.engine import Engine
+from banister.online.live_needs import LiveNeeds
+from banister.online.off_policy import Estimate
+from banister.online.outlook import in_all
+from banister.online.tables import plain_numbers, status_table
 from banister.safety.reasons import OPEN, REASONS
 
 _Z = 1.959963984540054
@@ -26,6 +32,9 @@ class TaskStatus:
         uplift_low, uplift_high: its 95 % interval.
         worst_margin: the least by which a bound cleared its floor; None if no decision left the baseline.
         gate: "open", or why it is shut now.
+        reasons: share of its decisions by reason, the most frequent first.
+        rows_needed: rows, a few of them explored, until an action that earns half as much again as the
+            baseline could be told; 0 if it could be now, None if it cannot be said.
     """
 
     task: str
@@ -38,6 +47,8 @@ class TaskStatus:
     uplift_high: float | None
     worst_margin: float | None
     gate: str
+    reasons: dict[str, float]
+    rows_needed: int | None
 
 
 @dataclass(frozen=True)
@@ -52,6 +63,10 @@ class Status:
         retracted: accepted rewards that were taken back.
         drifts: alarms so far.
         tasks: one entry a task, in order of appearance.
+        uplift: what decisions that left the baseline are thought to earn above it, with a 95 % interval;
+            None if none did.
+        reasons: share of decisions by reason; rows_needed: in all, None where it cannot be said.
+        next: what to do now.
     """
 
     model_version: int
@@ -66,6 +81,10 @@ class Status:
     retracted: int
     drifts: int
     tasks: list[TaskStatus]
+    uplift: Estimate | None
+    reasons: dict[str, float]
+    rows_needed: int | None
+    next: Step
 
     @property
     def left(self) -> float:
@@ -78,24 +97,10 @@ class Status:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
-        return asdict(self)
+        return {"left": self.left, **plain_numbers(asdict(self))}
 
     def __str__(self) -> str:
-        head = (
-            f"{self.left:.0%} of {self.decisions} decisions left the baseline; model {self.model_version} "
-            f"(rank {self.rank}), {self.rewards} rewards, {self.pending} pending, {self.expired} expired, "
-            f"{self.duplicates} duplicates, {self.drifts} drifts; claimed baseline rewards: {self.claims}"
-        )
-        lines = [f"  {t.task}: {t.left:.0%} left, {_uplift(t)}, {t.rows} rows, {t.gate}" for t in self.tasks]
-        return "\n".join([head, *lines])
-
-
-def _uplift(t: TaskStatus) -> str:
-    return (
-        "no uplift yet"
-        if t.uplift is None
-        else f"uplift {t.uplift:.3g} [{t.uplift_low:.3g}, {t.uplift_high:.3g}]"
-    )
+        return status_table(self)
 
 
 def status_of(engine: Engine) -> Status:
@@ -104,11 +109,15 @@ def status_of(engine: Engine) -> Status:
     refused = store.ledger.refusals()
     retracted = store.memory.retracted if store.memory is not None else set()
     waiting, expired = store.decisions - store.rewards, _expired(engine)
-    tasks = [] if store.memory is None else _tasks(engine)
+    needs = LiveNeeds(engine)
+    tasks = [] if store.memory is None else _tasks(engine, needs)
+    reasons = _reasons(engine, None)
+    rows = [t.rows_needed for t in tasks]
     return Status(
         engine.model.version, belief.rank, str(belief.claims), store.decisions, store.rewards,
         waiting - expired, expired,
         refused.get("duplicate", 0), refused.get("expired", 0), len(retracted), store.drifts, tasks,
+        _uplift(tasks), reasons, in_all(rows), needs.step(rows, reasons),
     )  # fmt: skip
 
 
@@ -119,14 +128,36 @@ def _expired(engine: Engine) -> int:
     return engine.store.ledger.unrewarded_before(time.time() - limit)
 
 
-def _tasks(engine: Engine) -> list[TaskStatus]:
+def _reasons(engine: Engine, task: int | None) -> dict[str, float]:
+    """Shares of one task's decisions, or of all, by reason."""
+    found: Counter[str] = Counter()
+    for (t, reason), n in engine.store.tallies.reasons.items():
+        if task is None or t == task:
+            found[reason] += n
+    total = found.total()
+    return {reason: n / total for reason, n in found.most_common()}
+
+
+def _uplift(tasks: list[TaskStatus]) -> Estimate | None:
+    """The mean over all decisions that left; tasks share a model, so their errors are taken to add up."""
+    told = [t for t in tasks if t.uplift is not None]
+    n = sum(t.moved for t in told)
+    if not n:
+        return None
+    low, value, high = (
+        sum(t.moved * getattr(t, name) for t in told) / n for name in ("uplift_low", "uplift", "uplift_high")
+    )
+    return Estimate(value, low, high, "the model that serves", float(n))
+
+
+def _tasks(engine: Engine, needs: LiveNeeds) -> list[TaskStatus]:
     memory, labels = engine.store.memory, engine.store.labels
     assert memory is not None
     rows = memory.row_counts(len(labels)).tolist()
-    return [_task(engine, t, label, rows[t]) for t, label in enumerate(labels)]
+    return [_task(engine, needs, t, label, rows[t]) for t, label in enumerate(labels)]
 
 
-def _task(engine: Engine, t: int, label: str, rows: int) -> TaskStatus:
+def _task(engine: Engine, needs: LiveNeeds, t: int, label: str, rows: int) -> TaskStatus:
     tallies = engine.store.tallies
     tallies.make_room(t)
     decisions, moved = int(tallies.decisions.view[t]), int(tallies.moved.view[t])
@@ -143,6 +174,8 @@ def _task(engine: Engine, t: int, label: str, rows: int) -> TaskStatus:
         high,
         margin if math.isfinite(margin) else None,
         _gate(engine, t),
+        _reasons(engine, t),
+        needs.rows(t),
     )
 
 

@@ -67,8 +67,10 @@ class Store:
             memory.labels.add(task, baseline, record.high, record.std, record.id)
         if record.offered is not None:
             memory.offer(task, np.frombuffer(record.offered))
+            self.tallies.pair(np.frombuffer(record.offered), baseline)
         step = record.played - baseline if record.moved else None
         self.tallies.count(task, record.bound - record.floor, step)
+        self.tallies.explain(task, record.reason, record.time)
         self.decisions = record.id
         self.mixtures += record.action < 0
 

@@ -83,10 +83,10 @@ def floor_of(reward, alpha, literal):  # type: ignore[no-untyped-def]
 @compiled
 def alike(x, xb):  # type: ignore[no-untyped-def]
     """Whether an action has the baseline's features: no model can tell the two apart."""
-    for j in range(x.shape[0]):
-        if abs(x[j] - xb[j]) > _ROUNDING * abs(xb[j]):
-            return False
-    return True
+    j = 0
+    while j < x.shape[0] and abs(x[j] - xb[j]) <= _ROUNDING * abs(xb[j]):
+        j += 1
+    return j == x.shape[0]
 
 
 @compiled
