@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from banister.cli.app import app
+from banister.cli.columns import Arm, Categorical, Context, arms_of
 from banister.cli.pooled import fit_pool
 from banister.errors import InputError
 
@@ -35,16 +36,6 @@ _Baseline = Annotated[
         "of names, or an arm."
     ),
 ]
-_Arm = Annotated[
-    str | None, typer.Option(help="Column that names what was played: the log is raw, its arms have names.")
-]
-_Context = Annotated[
-    str | None,
-    typer.Option(help="Raw columns of the context, with commas; numbers, categories, dates, gaps."),
-]
-_Categorical = Annotated[
-    str | None, typer.Option(help="Those of them that are categories although they hold numbers.")
-]
 _Alpha = Annotated[
     float, typer.Option(help="Share of the baseline reward that may be risked, between 0 and 1.")
 ]
@@ -64,21 +55,6 @@ _Shards = Annotated[int | None, typer.Option(help="Workers (ray) or threads (dis
 
 def _columns(features: str, **names: str | None) -> dict[str, Any]:
     return {"features": features.split(",") if "," in features else features, **names}
-
-
-def _split(names: str | None) -> list[str]:
-    return [name.strip() for name in (names or "").split(",") if name.strip()]
-
-
-def _arms(logs: Path, arm: str | None, context: str | None, categorical: str | None) -> Any:
-    """What makes features of a raw log; None for a log of ready-made ones."""
-    if arm is None:
-        if context is not None or categorical is not None:
-            raise InputError("--context needs --arm, the column that names what was played.")
-        return None
-    from banister.features.arms import Arms
-
-    return Arms.of_log(logs, arm=arm, context=_split(context), categorical=_split(categorical))
 
 
 def _log_columns(arm: str | None, features: str, actions: str | None, **names: str | None) -> dict[str, Any]:
@@ -119,9 +95,9 @@ def fit(
     baseline_reward: _Known = None,
     actions: _Actions = None,
     baseline: _Baseline = None,
-    arm: _Arm = None,
-    context: _Context = None,
-    categorical: _Categorical = None,
+    arm: Arm = None,
+    context: Context = None,
+    categorical: Categorical = None,
     alpha: _Alpha = 0.1,
     rank: _Rank = None,
     seed: _Seed = None,
@@ -155,7 +131,7 @@ def fit(
     if out.exists() or ledger_path(out).exists():
         raise InputError(f"There is a model at {str(out)!r} already; remove it, or choose another name.")
     names = {"task": task, "reward": reward, "baseline_reward": baseline_reward, "baseline": baseline}
-    made, frame = _arms(logs, arm, context, categorical), read_frame(logs)
+    made, frame = arms_of(logs, arm, context, categorical), read_frame(logs)
     if made is None:
         rows = read_logs(frame, **_log_columns(arm, features, actions, **names))
     else:
@@ -239,9 +215,9 @@ def evaluate(
         str | None,
         typer.Option(help="Column with the probability of what was played, for estimates from rewards."),
     ] = None,
-    arm: _Arm = None,
-    context: _Context = None,
-    categorical: _Categorical = None,
+    arm: Arm = None,
+    context: Context = None,
+    categorical: Categorical = None,
     share: Annotated[
         float, typer.Option(help="Share of the rows, in their order, to fit; the rest is judged.")
     ] = 0.5,
@@ -266,7 +242,7 @@ def evaluate(
     """
     from banister.online.bandit import SafeBandit
 
-    made = _arms(logs, arm, context, categorical)
+    made = arms_of(logs, arm, context, categorical)
     bandit = SafeBandit(alpha, features=made, rank=rank, seed=seed, refits="manual")
     names = {"task": task, "reward": reward, "baseline_reward": baseline_reward, "propensity": propensity}
     columns = _log_columns(arm, features, actions, **names, baseline=baseline)
