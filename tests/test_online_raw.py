@@ -16,6 +16,7 @@ import banister as bn
 from banister.cli import online as _commands  # noqa: F401  (adds the commands)
 from banister.cli.app import app
 from banister.errors import InputError, NotFittedError, SettingError
+from banister.online import raw
 from banister.online.raw import offers, read_raw_logs
 from online_world import same
 from raw_world import BANNERS, COLUMNS, Shop, arms
@@ -306,3 +307,55 @@ def test_actions_of_the_context_alone_are_never_certified(log):
         assert (d.action, d.certified, d.reason) == (1, False, "kept:identical-features")
     assert bandit.status().left == 0.0
     assert bandit.audit().passed
+
+
+def test_a_raw_log_is_kept_short_and_comes_back_bit_for_bit(tmp_path):
+    """Contexts and two arms a row in place of two feature rows; more than one block, labels, gaps."""
+    log = Shop(noise=0.3).log(5000).with_columns(r=pl.Series([2.0, None] * 2500))
+    paths = [tmp_path / f"{name}.banister" for name in ("raw", "dense")]
+    made = arms().learn(log)
+    columns = {**COLUMNS, "baseline": "bundle", "baseline_reward": "r"}
+    dense = read_raw_logs(log, made, **columns)
+    bandits = [bn.SafeBandit(0.1, features=arms(), path=p, refits="manual", seed=0) for p in paths]
+    bandits[0].warm_start(log, **columns)
+    raw.keep(bandits[1]._engine.store.ledger, made)
+    bandits[1].features = made
+    bandits[1].warm_start(dense)
+    short, whole = ([len(b.features) for b in x._engine.store.ledger.logs()] for x in bandits)
+    assert len(short) == len(whole) == 2
+    assert sum(short) * 4 == sum(whole)  # the shared part and three arms' own
+    for b in bandits:
+        b.close()
+    bandits += [bn.SafeBandit.load(p) for p in paths]
+    snapshots = [b._engine.store.memory.snapshot().seen() for b in bandits]
+    for other in snapshots[1:]:
+        for a, b in zip(snapshots[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
+    assert bandits[2].warm_start(log, **columns, refit=False) == 5000  # known: taken in once
+    assert bandits[2].status().tasks[0].rows == bandits[3].status().tasks[0].rows
+    assert bandits[2].audit().passed
+
+
+def test_contexts_of_arms_alone_are_kept_as_rows(tmp_path):
+    """Without a context there is nothing to shorten."""
+    log = Shop().log(300)
+    plain = bn.Arms(BANNERS)
+    with bn.SafeBandit(0.1, features=plain, path=tmp_path / "s", refits="manual", seed=0) as bandit:
+        bandit.warm_start(log, **COLUMNS, baseline="bundle")
+        X = bandit._engine.store.memory.snapshot().seen().X
+    np.testing.assert_array_equal(X, bandit.features.rows(log, "banner"))
+    with bn.SafeBandit.load(tmp_path / "s") as again:
+        np.testing.assert_array_equal(again._engine.store.memory.snapshot().seen().X, X)
+
+
+def test_a_bad_value_late_in_a_log_leaves_nothing_behind(tmp_path):
+    log = Shop().log(5000)
+    bad = log.with_columns(
+        age=pl.when(pl.int_range(pl.len()) == 4500).then(float("inf")).otherwise(pl.col("age"))
+    )
+    with bn.SafeBandit(0.1, features=arms(), path=tmp_path / "s", refits="manual", seed=0) as bandit:
+        bandit.features = arms().learn(log)
+        with pytest.raises(InputError, match=r"'age'.*row 4500"):
+            bandit.warm_start(bad, **COLUMNS)
+        assert list(bandit._engine.store.ledger.logs()) == []
+        assert bandit.status().tasks == []

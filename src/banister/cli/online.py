@@ -125,17 +125,18 @@ def fit(
     from banister.features.frames import read_frame
     from banister.online.bandit import SafeBandit
     from banister.online.files import ledger_path, remove_store
-    from banister.online.logs import read_logs
-    from banister.online.raw import read_raw_logs
+    from banister.online.logs import LogRows, read_logs
+    from banister.online.raw import RawRows, raw_rows
 
     if out.exists() or ledger_path(out).exists():
         raise InputError(f"There is a model at {str(out)!r} already; remove it, or choose another name.")
     names = {"task": task, "reward": reward, "baseline_reward": baseline_reward, "baseline": baseline}
     made, frame = arms_of(logs, arm, context, categorical), read_frame(logs)
+    rows: LogRows | RawRows
     if made is None:
         rows = read_logs(frame, **_log_columns(arm, features, actions, **names))
     else:
-        rows = read_raw_logs(frame, made.learn(frame), **_log_columns(arm, features, actions, **names))
+        rows = raw_rows(frame, made.learn(frame), **_log_columns(arm, features, actions, **names))
     with SafeBandit(alpha, features=made, path=out, rank=rank, seed=seed, refits="manual") as bandit:
         try:
             bandit.warm_start(rows)

@@ -177,16 +177,30 @@ class Arms(Features):
     def _every(self) -> Int:
         return np.arange(len(self._names), dtype=np.int64)
 
-    def _fill(self, frame: Any, start: int, stop: int, action: Int, out: Float) -> None:
+    def coded(self, frame: Any, start: int, stop: int) -> Float | None:
+        """The 1 and the encoded context; None without a context."""
+        return self._z(frame, start, stop) if self.context.width else None
+
+    def expand(self, coded: Float, action: Int) -> Float:
+        """(n, d) feature rows of contexts in their short form and the arms played in them."""
+        out = np.zeros((len(coded), self.dim))
+        self._place_rows(coded, action, out)
+        return out
+
+    def _z(self, frame: Any, start: int, stop: int) -> Float:
         z = np.ones((stop - start, 1 + self.context.width))
         z[:, 1:] = self.context.block(frame, start, stop)
+        return z
+
+    def _fill(self, frame: Any, start: int, stop: int, action: Int, out: Float) -> None:
+        self._place_rows(self._z(frame, start, stop), action, out)
+
+    def _place_rows(self, z: Float, action: Int, out: Float) -> None:
         head = self._head
         out[:, :head] = z[:, :head]
         own = z if self.own is None else z[:, self._own_columns]
-        width = own.shape[1]
-        for arm in range(len(self._names)):
-            rows = np.flatnonzero(action == arm)
-            out[rows, head + arm * width : head + (arm + 1) * width] = own[rows]
+        places = out[:, head:].reshape(len(z), len(self._names), own.shape[1])  # a view: each arm's part
+        places[np.arange(len(z)), action] = own
 
     def named(self, rows: Float) -> list[str]:
         """The arm of each feature row (n, d): the one whose own intercept is set."""

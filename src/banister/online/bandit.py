@@ -27,7 +27,9 @@ from banister.online.door import check_id, check_key, check_number, check_reques
 from banister.online.engine import Engine
 from banister.online.head import Receipt
 from banister.online.ledger import Ledger
+from banister.online.log_blocks import Log
 from banister.online.logs import LogRows, read_logs, rows_a_day
+from banister.online.raw import RawRows
 from banister.online.refitter import Refitter
 from banister.online.settings import Settings
 from banister.online.sqlite.ledger import SqliteLedger
@@ -310,7 +312,7 @@ class SafeBandit:
 
     def warm_start(
         self,
-        logs: Logs | LogRows,
+        logs: Logs | LogRows | RawRows,
         *,
         task: str = "task",
         reward: str = "reward",
@@ -337,17 +339,18 @@ class SafeBandit:
             "task": task, "reward": reward, "baseline_reward": baseline_reward, "baseline": baseline,
             "propensity": propensity,
         }  # fmt: skip
-        if isinstance(logs, LogRows):
+        rows: Log
+        if isinstance(logs, LogRows | RawRows):
             rows = logs
         elif self.features is not None:
             rows = raw.learn(self, logs, arm=arm, **columns)
         else:
             rows = read_logs(logs, features=features, actions=actions, **columns)
         with self._lock:
-            self._engine.warm_start(rows)
+            self._engine.warm_start(rows, self.features)
         if refit:
             self.refit()
-        return len(rows.y)
+        return len(rows)
 
     def dry_run(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -13,6 +13,7 @@ from banister.data import Float, Int, as_matrix, as_vector
 from banister.errors import InputError, ShapeError
 from banister.features.frames import Logs, column, listed, read_frame
 from banister.online.door import check_index
+from banister.online.log_blocks import Block, stretches
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +42,17 @@ class LogRows:
 
     def __len__(self) -> int:
         return len(self.y)
+
+    @property
+    def dim(self) -> int:
+        """d."""
+        return int(self.X.shape[1])
+
+    def blocks(self) -> Iterator[Block]:
+        """Stretches of the rows, as a ledger keeps them."""
+        for at in stretches(len(self)):
+            rows = self.X[at].tobytes(), self.baseline[at].tobytes()
+            yield Block(self.task[at], self.y[at], self.baseline_reward[at], *rows)
 
     def part(self, rows: Any) -> LogRows:
         """Some of the rows; labels stay."""
