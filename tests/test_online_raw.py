@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import banister as bn
 from banister.cli import online as _commands  # noqa: F401  (adds the commands)
 from banister.cli.app import app
-from banister.errors import InputError, NotFittedError, SettingError
+from banister.errors import DataFileError, InputError, NotFittedError, SettingError
 from banister.online import raw
 from banister.online.raw import offers, read_raw_logs
 from online_world import same
@@ -359,3 +359,53 @@ def test_a_bad_value_late_in_a_log_leaves_nothing_behind(tmp_path):
             bandit.warm_start(bad, **COLUMNS)
         assert list(bandit._engine.store.ledger.logs()) == []
         assert bandit.status().tasks == []
+
+
+@pytest.mark.parametrize("options", [{}, {"shared": False}])
+def test_an_export_has_what_off_policy_tools_ask_for(log, tmp_path, options):
+    bandit = bn.SafeBandit(alpha=0.1, features=arms(**options), refits="manual", seed=0)
+    bandit.warm_start(log, **COLUMNS, baseline="bundle")
+    made = []
+    for i, (task, context) in enumerate(requests(30)):
+        d = bandit.decide(task, context=context, offered=["loyalty", "bundle", "spring"], baseline="bundle")
+        made.append((d, context))
+        if i % 3:
+            bandit.reward(d.id, i / 10)
+    bandit.retract(2, "wrong")
+    assert bandit.export(tmp_path / "out.parquet") == 30
+    frame = pl.read_parquet(tmp_path / "out.parquet")
+    assert frame["arm"].to_list() == [d.arm for d, _ in made]
+    assert [BANNERS[i] for i in frame["arm_index"]] == frame["arm"].to_list()
+    assert len(set(frame["arm"])) > 1
+    assert set(frame["baseline_arm"]) == {"bundle"}
+    assert set(frame["propensity"]) == {1.0}
+    learned = bandit.features
+    wanted = [[1.0, *learned.context.vector(context)] for _, context in made]
+    np.testing.assert_array_equal(np.array(frame["context"].to_list()), wanted)
+    # obp: context (n, w), action (n,), reward (n,), pscore (n,)
+    told = frame.filter(pl.col("reward").is_not_null() & ~pl.col("retracted"))
+    assert (len(told), told["arm_index"].dtype) == (19, pl.Int64)
+
+    assert bandit.export(tmp_path / "out.vw") == 19
+    lines = (tmp_path / "out.vw").read_text().splitlines()
+    first, (d, context) = lines[0], made[2]
+    place = BANNERS.index(d.arm) + 1
+    assert first.startswith(f"{place}:-0.2:1.0 |task {d.task} |context ")
+    pairs = dict(pair.split(":") for pair in first.split("|context ")[1].split())
+    shown = dict(zip(learned.context.labels, learned.context.vector(context), strict=True))
+    assert {k: float(v) for k, v in pairs.items()} == {
+        k.replace(": ", "__"): v for k, v in shown.items() if v
+    }
+
+
+def test_an_export_without_arms(tmp_path):
+    bandit = bn.SafeBandit(alpha=0.1)
+    bandit.decide("a", np.eye(2), baseline=0)
+    assert bandit.export(tmp_path / "out.parquet") == 1
+    assert "arm" not in pl.read_parquet(tmp_path / "out.parquet").columns
+    with pytest.raises(InputError, match="for named arms"):
+        bandit.export(tmp_path / "out.vw")
+    with pytest.raises(InputError, match=r"must end in \.parquet, or in \.vw"):
+        bandit.export(tmp_path / "out.csv")
+    with pytest.raises(DataFileError, match="cannot be written"):
+        bandit.export(tmp_path / "nowhere" / "out.parquet")

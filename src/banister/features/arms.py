@@ -202,11 +202,23 @@ class Arms(Features):
         places = out[:, head:].reshape(len(z), len(self._names), own.shape[1])  # a view: each arm's part
         places[np.arange(len(z)), action] = own
 
-    def named(self, rows: Float) -> list[str]:
-        """The arm of each feature row (n, d): the one whose own intercept is set."""
+    def places(self, rows: Float) -> Int:
+        """(n,) the place of each feature row's arm (n, d): the one whose own intercept is set."""
         head, dim = self._shape
         starts = range(head, dim, len(self._own_columns))
-        return [self._names[i] for i in np.argmax(np.asarray(rows)[:, list(starts)], axis=1)]
+        return np.asarray(np.argmax(np.asarray(rows)[:, list(starts)], axis=1), dtype=np.int64)
+
+    def named(self, rows: Float) -> list[str]:
+        """The arm of each feature row (n, d)."""
+        return [self._names[i] for i in self.places(rows)]
+
+    def contexts(self, rows: Float) -> Float:
+        """(n, w) the encoded contexts in feature rows (n, d), the 1 in front: the same whatever the arm."""
+        rows, (head, dim) = np.asarray(rows), self._shape
+        if self.shared:
+            return rows[:, :head]
+        own = rows.reshape(len(rows), len(self._names), dim // len(self._names))
+        return np.asarray(own[np.arange(len(rows)), self.places(rows)])
 
     def _state(self) -> dict[str, Any]:
         return {**self._settings(), "columns": context_state(self._context)}

@@ -419,11 +419,15 @@ class SafeBandit:
             return audit(ledger, self.settings, [*given, now])
 
     def export(self, path: str | Path) -> int:
-        """Write decisions and their rewards to a Parquet file; the number of rows."""
+        """Write decisions and their rewards to a .parquet file; the number of rows.
+
+        With arms there are their names, places and the encoded contexts, ready for off-policy tools. A path
+        that ends in .vw is written for Vowpal Wabbit (`--cb`): rewarded decisions, costs for rewards.
+        """
         from banister.online.export import export
 
         with self._view() as (ledger, _):
-            return export(ledger, Path(path))
+            return export(ledger, Path(path), self.features)
 
     @contextmanager
     def _view(self) -> Iterator[tuple[Ledger, Receipt]]:
