@@ -1,22 +1,20 @@
-"""The agents of `promises.py`: one reference belief, and what to do with it.
+"""The agents of `promises.py`: the live object, and rules without a promise on a reference belief.
 
-The belief is a hierarchical Gaussian one fitted by EM: `θ_t ~ N(μ, Σ)`, Σ a low-rank matrix plus a multiple
-of the identity, noise of one variance. `make_agent` is the seam: an agent has `decide(requests)`, which gives
-probabilities (m, K), and `learn(requests, played, probabilities, rewards)`.
+The reference belief is a hierarchical Gaussian one fitted by EM: `θ_t ~ N(μ, Σ)`, Σ a low-rank matrix plus a
+multiple of the identity, noise of one variance. An agent has `decide(requests)`, which gives probabilities
+(m, K) and what was drawn (m,), and `learn(requests, played, rewards)`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numba
 import numpy as np
 
+import banister as bn
 from banister.contract import Requests
-from banister.safety._draw_kernels import ask_many
-from banister.safety.betting import Budget, BudgetSettings
-from banister.safety.draw import MEMBERS, SPREAD, free_share
+from banister.safety.draw import MEMBERS, SPREAD
 
 FIRST_FIT = 300
 Float = Any
@@ -104,116 +102,77 @@ def _add_rows(G, h, yy, n, task, x, y):  # type: ignore[no-untyped-def]
         n[t] += 1
 
 
-@dataclass(kw_only=True)
-class Plan:
-    """What an agent does: a rule without safety, or the caps that hold the committee back."""
-
-    rule: str = "draw"  # draw, thompson, ucb, greedy, baseline
-    budget: str = ""  # "", task, fleet
-    z: float = np.inf  # the decision cap's; inf: no such cap for a budget, the free share alone without one
-    holdout: float = 0.1
-    push: float = 1.0
-    epsilon: float = 0.1
-    pending: str = "range"
-    window: float | None = None
-    alarm: float = 0.01
-    delta: float = 0.05
-    control: bool = False
-
-
-PLANS = {
-    "baseline": Plan(rule="baseline"),
-    "free share": Plan(),
-    "decision z=4.75": Plan(z=4.75, holdout=0.0),
-    "decision z=2": Plan(z=2.0, holdout=0.0),
-    "task": Plan(budget="task"),
-    "task + cap": Plan(budget="task", z=2.0),
-    "fleet": Plan(budget="fleet", pending="mean"),
-    "fleet + cap": Plan(budget="fleet", pending="mean", z=1.0),
-    "thompson": Plan(rule="thompson"),
-    "linear ucb": Plan(rule="ucb"),
-    "epsilon-greedy": Plan(rule="greedy"),
+# Banister's own agents are live `SafeBandit`s, told the range of rewards and nothing else.
+LIVE: dict[str, dict[str, Any]] = {
+    "task": {"promise": "task"},
+    "fleet": {"promise": "fleet"},
+    "decision": {"promise": "decision"},
+    "decision, no range": {"reward_range": None, "randomise": False},
 }
+RULES = ("baseline", "thompson", "linear ucb", "epsilon-greedy")  # without a promise
+POLICIES = (*LIVE, *RULES)
+_EPSILON, _WIDTH = 0.1, 1.5
 
 
-def make_agent(name: str | Plan, world: Any, seed: int, alpha: float = 0.1) -> Agent:
+def make_agent(name: str, world: Any, seed: int, alpha: float = 0.1) -> Any:
     """The agent of that name for a world with `tasks`, `dim`, `low`, `high`."""
-    return Agent(PLANS[name] if isinstance(name, str) else name, world, seed, alpha)
+    return Live(LIVE[name], world, seed, alpha) if name in LIVE else Rule(name, world, seed)
 
 
-class Agent:
-    def __init__(self, plan: Plan, world: Any, seed: int, alpha: float) -> None:
-        self.plan, self.alpha = plan, alpha
-        self.rng = np.random.default_rng((seed, 77))
+class Live:
+    """A `SafeBandit` as an application holds it."""
+
+    def __init__(self, settings: dict[str, Any], world: Any, seed: int, alpha: float) -> None:
+        given = {"reward_range": (world.low, world.high), **settings}
+        self.bandit = bn.SafeBandit(alpha=alpha, refits="inline", seed=seed, **given)
+        self.names = [f"task {t}" for t in range(world.tasks)]
+
+    def decide(self, requests: Requests) -> tuple[Float, Float]:
+        names = [self.names[t] for t in requests.task]
+        decisions = self.bandit.decide_many(names, requests.actions, baselines=requests.baseline)
+        self.ids = [d.id for d in decisions]
+        played = np.array([d.action for d in decisions])
+        one = np.eye(requests.actions.shape[1])
+        odds = [one[d.action] if d.probabilities is None else d.probabilities for d in decisions]
+        return np.array(odds), played
+
+    def learn(self, requests: Requests, played: Float, y: Float) -> None:
+        self.bandit.reward_many(self.ids, y.tolist())
+
+
+class Rule:
+    """A learner without a promise, on the reference belief."""
+
+    def __init__(self, name: str, world: Any, seed: int) -> None:
+        self.name, self.rng = name, np.random.default_rng((seed, 77))
         self.belief = Belief(world.tasks, world.dim)
-        settings = BudgetSettings(
-            alpha=alpha, low=world.low, high=world.high, delta=plan.delta, pending=plan.pending,
-            window=plan.window, alarm=plan.alarm,
-        )  # fmt: skip
-        self.budget = Budget(world.tasks, settings)
-        self.free = free_share(alpha, world.low, r_b_high=world.high)
         self.seen, self.next_fit = 0, FIRST_FIT
 
-    def decide(self, requests: Requests) -> Float:
-        m, K, _ = requests.actions.shape
-        base = np.zeros((m, K))
-        base[np.arange(m), requests.baseline] = 1.0
-        even = (1.0 - base) / (K - 1)
-        if self.plan.rule == "baseline":
-            return base
-        if self.belief.prior is None:
-            p = self.free if self.plan.rule == "draw" else 0.5
-            return (1 - p) * base + p * even
-        share, others, wish, cap = np.empty((m, K)), np.empty((m, K)), np.empty(m), np.empty(m)
-        free, b = np.full(m, self.free), self.belief
-        ask_many(
-            requests.task, requests.actions, requests.baseline, self.members, b.mean, b.cov, self.alpha,
-            self.plan.z, free, share, others, wish, cap,
-        )  # fmt: skip
-        if self.plan.rule != "draw":
-            return self._unsafe(requests, share)
-        p = self._allowed(requests.task, wish, cap, free)
-        return (1 - p)[:, None] * base + p[:, None] * others
+    def decide(self, requests: Requests) -> tuple[Float, Float]:
+        odds = self._odds(requests)
+        edges = odds.cumsum(1)
+        return odds, (edges > self.rng.random(len(odds))[:, None] * edges[:, -1:]).argmax(1)
 
-    def learn(self, requests: Requests, played: Float, probabilities: Float, y: Float) -> None:
-        m = len(requests)
-        x = requests.actions[np.arange(m), played]
-        if self.plan.budget:
-            pi_b = probabilities[np.arange(m), requests.baseline]
-            free = np.full(m, self.free)
-            k = np.full(m, np.nan)
-            if self.plan.control and self.belief.prior is not None:
-                k = np.einsum("ij,ij->i", requests.baseline_features(), self.belief.mean[requests.task])
-            self.budget.sums[:, -2:] = 0.0  # the whole batch has come back
-            self.budget.update_many(requests.task, played == requests.baseline, y, pi_b, k, free)
-        self.belief.add(requests.task, x, y)
-        self.seen += m
-        if self.seen >= self.next_fit and self.plan.rule != "baseline":
+    def learn(self, requests: Requests, played: Float, y: Float) -> None:
+        self.belief.add(requests.task, requests.actions[np.arange(len(y)), played], y)
+        self.seen += len(y)
+        if self.seen >= self.next_fit and self.name != "baseline":
             self.belief.fit()
             self.members = self.belief.committee(self.rng)
             self.next_fit = 1.2 * self.seen
 
-    def _unsafe(self, requests: Requests, share: Float) -> Float:
-        K = share.shape[1]
-        if self.plan.rule == "thompson":
-            return share
-        b = self.belief
-        scores = requests.scores(b.mean.T)
-        if self.plan.rule == "greedy":
-            return (1 - self.plan.epsilon) * np.eye(K)[scores.argmax(1)] + self.plan.epsilon / K
-        x = requests.actions
+    def _odds(self, requests: Requests) -> Float:
+        m, K, _ = requests.actions.shape
+        one, b = np.eye(K), self.belief
+        if self.name == "baseline":
+            return one[requests.baseline]
+        if b.prior is None:
+            return 0.5 * one[requests.baseline] + 0.5 * (1 - one[requests.baseline]) / (K - 1)
+        x, scores = requests.actions, requests.scores(b.mean.T)
+        if self.name == "thompson":
+            best = np.matmul(x, self.members[requests.task].transpose(0, 2, 1)).argmax(1)
+            return one[best].mean(1)
+        if self.name == "epsilon-greedy":
+            return (1 - _EPSILON) * one[scores.argmax(1)] + _EPSILON / K
         spread = np.sqrt(np.einsum("mkd,mkd->mk", np.matmul(x, b.cov[requests.task]), x))
-        return np.eye(K)[(scores + 1.5 * spread).argmax(1)]
-
-    def _allowed(self, task: Float, wish: Float, cap: Float, free: Float) -> Float:
-        plan = self.plan
-        wish = np.minimum(wish, 1.0 - plan.holdout)
-        if not plan.budget:
-            return np.minimum(wish, cap)
-        fleet = plan.budget == "fleet"
-        if np.isinf(plan.z):
-            cap = np.ones(len(task))
-        rows = [self.budget.fleet] if fleet else range(self.budget.fleet)
-        grow = np.array([self.budget.cap_grow(r, plan.holdout, plan.push) for r in rows])
-        cap = np.minimum(cap, grow[0] if fleet else grow[task])
-        return self.budget.allot(task, wish, cap, free, fleet=fleet)
+        return one[(scores + _WIDTH * spread).argmax(1)]

@@ -1,4 +1,4 @@
-"""What promises earn and what they break: worlds with fixed arms, played through `make_agent`.
+"""What promises earn and what they break: worlds with fixed arms, played by live `SafeBandit`s and others.
 
     python benchmarks/promises.py --worlds banner,items --seeds 4
 
@@ -25,7 +25,7 @@ from banister.environments.banners import Banners, Revenue
 from banister.environments.fixed_items import FixedItems
 from banister.environments.ratings import find_ratings, read_ratings
 from banister.environments.sources import MOVIELENS_100K
-from promise_agents import PLANS, make_agent
+from promise_agents import POLICIES, make_agent
 
 ALPHA = 0.1
 MARKS = (0.1, 0.5, 1.0)
@@ -111,19 +111,16 @@ WORLDS = {
 }
 
 
-def play(world: Any, agent: Any, decisions: int, seed: int) -> dict[str, Any]:
+def play(world: Any, agent: Any, decisions: int) -> dict[str, Any]:
     """One run; truth and promises are kept by the expected rewards of draws."""
-    rng = np.random.default_rng((seed, 5))
     totals, worst, fleet_worst = np.zeros((world.tasks, 3)), np.zeros(world.tasks), 0.0
     below, done, captured, half, left = 0, 0, [], np.zeros(3), 0.0
     while done < decisions:
         requests, values = world.ask(int(min(max(2 * world.tasks, 0.01 * done), 4000, decisions - done)))
         m = len(requests)
         rows = np.arange(m)
-        probabilities = agent.decide(requests)
-        edges = probabilities.cumsum(1)
-        played = (edges > rng.random(m)[:, None] * edges[:, -1:]).argmax(1)
-        agent.learn(requests, played, probabilities, world.reward(requests, played, values))
+        probabilities, played = agent.decide(requests)
+        agent.learn(requests, played, world.reward(requests, played, values))
         value, base, best = (probabilities * values).sum(1), values[rows, requests.baseline], values.max(1)
         below += int((value < (1 - ALPHA) * base - 1e-9).sum())
         left += float((1 - probabilities[rows, requests.baseline]).sum())
@@ -161,7 +158,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--worlds", default=",".join(WORLDS))
-    parser.add_argument("--policies", default=",".join(PLANS))
+    parser.add_argument("--policies", default=",".join(POLICIES))
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("bench-promises.json"))
@@ -174,7 +171,7 @@ def main() -> None:
             start = time.process_time()
             seeds = range(options.first, options.first + options.seeds)
             worlds = ((s, make(s)) for s in seeds)
-            runs = [play(w, make_agent(policy, w, s, ALPHA), decisions, s) for s, w in worlds]
+            runs = [play(w, make_agent(policy, w, s, ALPHA), decisions) for s, w in worlds]
             table.add_row(policy, *summary(runs), f"{(time.process_time() - start) / len(runs):.0f}")
             rows += [
                 {"world": name, "policy": policy, "seed": s, **r} for s, r in zip(seeds, runs, strict=True)

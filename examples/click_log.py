@@ -27,7 +27,7 @@ BANNERS = ["spring", "bundle", "loyalty", "delivery", "gift"]
 USUAL, ALPHA, EXPLORED, BATCH = BANNERS.index("bundle"), 0.1, 0.1, 500
 NUMERIC, CATEGORICAL = ["age", "basket"], ["device", "region"]
 DEVICES, REGIONS = np.array(["ios", "android", "web"]), np.array(["north", "south", "east", "west"])
-OPTIONS: dict[str, Any] = {}  # of the SafeBandit
+OPTIONS: dict[str, Any] = {"reward_range": (0, 1)}  # clicks: exploring is free up to alpha
 
 
 class Shops:

@@ -271,8 +271,9 @@ def plain_belief(seen, decisions, confidence=0.95):
     V = np.array([o.V + o.away @ wider[t] @ o.away.T for t, o in enumerate(final)])
     mean = np.array([o.mean for o in final])
     std = np.sqrt(noise)
-    spread = np.einsum("np,npq,nq->n", Z, V[seen.task], Z) / noise[seen.task]
-    error = (y - (Z * mean[seen.task]).sum(axis=1)) / std[seen.task]
+    steady = np.maximum(std, np.sqrt(noise.mean()))
+    spread = np.einsum("np,npq,nq->n", Z, V[seen.task], Z) / steady[seen.task] ** 2
+    error = (y - (Z * mean[seen.task]).sum(axis=1)) / steady[seen.task]
     told = spread < 0.5
     return {
         "mean": mean, "V": V, "away": np.array([o.away for o in final]), "noise": std,

@@ -100,7 +100,8 @@ def test_a_frame_is_decided_as_its_rows_are(log):
     by_row = [one.decide(t, context=c, baseline="bundle") for t, c in asked]
     found = many.decide_many(frame, task="store", baselines="bundle")
     assert found.columns == [
-        "id", "task", "arm", "baseline", "certified", "reason", "lower_bound", "floor", "model_version",
+        "id", "task", "arm", "baseline", "certified", "probability", "reason", "lower_bound", "floor",
+        "model_version",
     ]  # fmt: skip
     for name in ("id", "task", "arm", "certified", "reason", "model_version"):
         assert found[name].to_list() == [getattr(d, name) for d in by_row], name

@@ -275,3 +275,29 @@ def test_times_that_are_none(values, says):
         rows_a_day(pl.DataFrame({"when": values}), "when")
     with pytest.raises(InputError, match=r"no column 'then' for time.*when"):
         rows_a_day(pl.DataFrame({"when": values}), "then")
+
+
+def test_a_reward_range_explores_by_itself():
+    """The other way that the advice names: no visit is explored by hand, and "spring" is found all the same."""
+    shop = Street(noise=0.3)
+    log = shop.log(600, explore=0.0)
+    assert "Or give a reward range" in outlook(log).next.words
+    bandit = bn.SafeBandit(alpha=0.1, features=arms(), reward_range=(0, 6), refits="manual", seed=0)
+    bandit.warm_start(log, **COLUMNS, baseline="bundle")
+    left, total, usual = [], 0.0, 0.0
+    for i in range(3000):
+        store, context = int(shop.rng.integers(shop.stores)), shop.context()
+        d = bandit.decide(f"store-{store}", context=context, baseline="bundle")
+        bandit.reward(d.id, float(np.clip(shop.earn(store, context, d.arm), 0, 6)))
+        left.append(d.arm != "bundle")
+        total += shop.worth(store, context, d.arm)
+        usual += shop.worth(store, context, "bundle")
+        if i % 500 == 499:
+            bandit.refit()
+        if i == 200:
+            assert bandit.status().next.kind in ("wait", "live")
+    assert np.mean(left[-500:]) > max(0.3, 2 * np.mean(left[:500]))
+    assert total > usual
+    told = str(bandit.status())
+    assert "measured from draws" in told
+    assert max(map(len, told.splitlines())) <= WIDTH

@@ -105,6 +105,11 @@ class Memory:
         """Whether decision `number` gives an action to the sample: all at first, every eighth later."""
         return number <= SAMPLE or number % 8 == 0
 
+    @staticmethod
+    def sampled(number: int, n_actions: int) -> int:
+        """Which of its actions decision `number` gives; each in turn, also where every eighth is asked."""
+        return (number + number // 8) % n_actions
+
     def offer(self, task: int, x: Float) -> None:
         """Keep an action that was offered; the oldest makes room."""
         place = self._sampled % SAMPLE

@@ -41,6 +41,7 @@ class Facts:
         rate: rows a day; None if unknown.
         live: whether these are facts about a bandit that serves, not about a log.
         asked: requests that the shares are of.
+        draws: whether the bandit explores by itself, within its promise.
     """
 
     known: bool
@@ -52,6 +53,7 @@ class Facts:
     rate: float | None = None
     live: bool = False
     asked: int = 1
+    draws: bool = False
 
 
 _YEAR = 365
@@ -89,10 +91,15 @@ def advise(f: Facts) -> Step:
 
 
 def _wait(f: Facts) -> Step:
+    if f.draws and f.live:
+        return Step(
+            "wait", "Nothing has to be done: the bandit explores by itself, as far as its promise goes."
+        )
     if f.better < _RARE and f.explored == 0:
         return Step("nothing", "Nothing on offer looks better than the baseline; there is nothing to gain.")
     if f.rows and f.better >= _RARE:
-        return Step("more", f"Log {_about(f.rows, f.rate, ' more', ' like these')}: by then about {_GOAL}.")
+        words = f"Log {_about(f.rows, f.rate, ' more', ' like these')}: by then about {_GOAL}."
+        return Step("more", words + _range(f))
     if f.explored:
         return Step("explore", _explore(f))
     return Step(
@@ -108,8 +115,15 @@ def _explore(f: Facts) -> str:
     return (
         f"What could be better is hardly ever played, so more rows like these do not help. {how} in "
         f"{100 * EXPLORED:.0f} % of requests for {_about(f.explored, f.rate)}: by then an action that earns "
-        f"{100 * TELL:.0f} % more than the baseline can be told and played."
+        f"{100 * TELL:.0f} % more than the baseline can be told and played." + _range(f)
     )
+
+
+def _range(f: Facts) -> str:
+    """A range of rewards makes some exploring free."""
+    if f.draws:
+        return " A bandit with a reward range does not wait for that: it explores by itself."
+    return " Or give a reward range, reward_range=(lowest, highest): the bandit then explores by itself."
 
 
 def _about(rows: int, rate: float | None, more: str = "", like: str = "") -> str:

@@ -31,7 +31,7 @@ from banister.online.log_blocks import Log
 from banister.online.logs import LogRows, read_logs, rows_a_day
 from banister.online.raw import RawRows
 from banister.online.refitter import Refitter
-from banister.online.settings import Settings
+from banister.online.settings import Settings, draws
 from banister.online.sqlite.ledger import SqliteLedger
 from banister.online.status import Status, status_of
 
@@ -68,6 +68,19 @@ class SafeBandit:
         expire_after: seconds after which a reward comes too late; None: never.
         keep_actions: keep whole action sets in the ledger, so that an audit can repeat the whole choice.
         keep_models: keep every model version, so that an audit can repeat its decisions; else only the last.
+        promise: "task": each task's total so far is expected to be at least 1 − alpha of what its baseline
+            would have earned, without any model; "fleet": the same for all tasks together, sooner;
+            "decision": every single decision, if rewards are linear in the features. None: "task" if there is
+            a reward range, else "decision". docs/promises.md says what each rests on.
+        reward_range: (lowest, highest) reward there is; others are refused. It makes exploring free: with
+            rewards that cannot be negative, a draw that leaves the baseline with probability alpha is worth
+            at least 1 − alpha of it, whatever is true. Without a range nothing is drawn by default.
+        holdout: the baseline's share of draws that never vanishes, so that the gain can be measured. None:
+            0.1 for "task", 0.05 for "fleet", else 0.
+        randomise: whether decisions are draws, whose probabilities are written down. None: if a reward range
+            is given.
+        on_harm: what draws of a task fall back to where they were found to fall short: "free", what the range
+            alone makes safe, or "stop", the baseline until the next model serves.
         seed: of all randomness; None draws one.
 
     Examples:
@@ -100,6 +113,11 @@ class SafeBandit:
         expire_after: Number | None = None,
         keep_actions: bool = False,
         keep_models: bool = True,
+        promise: Literal["decision", "task", "fleet"] | None = None,
+        reward_range: tuple[Number, Number] | None = None,
+        holdout: Number | None = None,
+        randomise: bool | None = None,
+        on_harm: Literal["free", "stop"] = "free",
         seed: Whole | None = None,
     ) -> None:
         settings = Settings(
@@ -107,7 +125,8 @@ class SafeBandit:
             literal_floor=plain(literal_floor), mixing=plain(mixing), norm_bound=plain(norm_bound),
             max_mixtures=plain(max_mixtures), drift_guard=plain(drift_guard), refits=refits,
             growth=plain(growth), durability=durability, expire_after=plain(expire_after),
-            keep_actions=plain(keep_actions), keep_models=plain(keep_models),
+            keep_actions=plain(keep_actions), keep_models=plain(keep_models), on_harm=on_harm,
+            **draws(promise, reward_range, holdout, plain(randomise)),
             seed=secrets.randbits(63) if seed is None else plain(seed),
         )  # fmt: skip
         self._start(settings, files.check_path(path))
@@ -281,6 +300,7 @@ class SafeBandit:
         number, value = check_id(id), check_number(reward, "reward")
         with self._lock:
             self._engine.check_open()
+            self._engine.check_reward(value)
             outcome = self._engine.reward(number, value, name)
         _log_if_slow("reward", begin)
         self._refitter.refit_if_due()
@@ -296,6 +316,8 @@ class SafeBandit:
             )
         with self._lock:
             self._engine.check_open()
+            for i, value in enumerate(values):
+                self._engine.check_reward(value, f"entry {i}: ")
             outcomes = self._engine.reward_many(numbers, values)
         self._refitter.refit_if_due()
         return outcomes

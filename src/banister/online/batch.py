@@ -53,9 +53,10 @@ class Batch:
                 yield slice(first, min(first + _ROWS, stop))
             start = stop
 
-    def requests(self) -> Iterator[Request]:
+    def requests(self, rows: slice = slice(None)) -> Iterator[Request]:
         """One by one."""
-        for i, label in enumerate(self.labels):
+        for i in range(len(self.labels))[rows]:
+            label = self.labels[i]
             numbers = float(self.high[i]), float(self.low[i]), float(self.std[i])
             yield Request(label, self.actions[i], int(self.baseline[i]), *numbers)
 
@@ -135,18 +136,43 @@ def decide_batch(engine: Engine, batch: Batch, mixture: ConservativeMixture | No
         return []
     if mixture is not None:  # each mixture is a draw of its own, and each request a transaction
         return [engine.decide(request, _digest(request), mixture) for request in batch.requests()]
-    store = engine.store
-    with engine.call():
-        task = np.array([store.code_of(label) for label in batch.labels], dtype=np.int64)
-        records = [record for rows in batch.runs() for record in _written(engine, batch, rows, task)]
-        for record in records:
-            if record.reason == Reason.DISAGREES:
-                engine.note_disagreement(record.task, record.id, records[-1].id)
+    store, account = engine.store, engine.account
+    first, waiting = store.decisions + 1, None if account is None else account.exposed()
+    try:
+        records = _made(engine, batch)
+    except BaseException:
+        if account is not None:
+            account.undecide(first, waiting)
+        raise
     engine.open_memory(len(batch.actions[0][0]))
     for record in records:
         store.remember(record)
     engine.count_alarms()
     return [Decision.of(record, label) for record, label in zip(records, batch.labels, strict=True)]
+
+
+def _made(engine: Engine, batch: Batch) -> list[DecisionRecord]:
+    """The records, in one transaction; the account has followed them."""
+    with engine.call():
+        task = np.array([engine.store.code_of(label) for label in batch.labels], dtype=np.int64)
+        written = _written if engine.drawer is None else _drawn
+        records = [record for rows in batch.runs() for record in written(engine, batch, rows, task)]
+        for record in records:
+            if record.reason == Reason.DISAGREES:
+                engine.note_disagreement(record.task, record.id, records[-1].id)
+    return records
+
+
+def _drawn(engine: Engine, batch: Batch, rows: slice, tasks: Int) -> list[DecisionRecord]:
+    """The records of one run: each draw waits for its reward before the next is made."""
+    records, number = [], engine.store.ledger.next_id()
+    marks = digests(batch.stacked(rows)).tolist()
+    for i, request in enumerate(batch.requests(rows)):
+        record = engine.judged(request, int(tasks[rows][i]), number + i, marks[i], None, None)
+        engine.post(record)
+        records.append(record)
+    engine.store.ledger.add_decisions(records)
+    return records
 
 
 def _digest(request: Request) -> int:
@@ -177,6 +203,6 @@ def _judged(engine: Engine, batch: Batch, rows: slice, task: Int) -> Iterator[De
         yield DecisionRecord(
             number, now, t, engine.model.version, a, b, sure, REASONS[code].value, bound, floor, least, most,
             error, 1.0, None, None, None, K, mark, own[b].tobytes(), None if a == b else own[a].tobytes(),
-            own[number % K].tobytes() if Memory.samples(number) else None,
+            own[Memory.sampled(number, K)].tobytes() if Memory.samples(number) else None,
             own.tobytes() if engine.settings.keep_actions else None, None,
         )  # fmt: skip

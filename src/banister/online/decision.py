@@ -8,6 +8,7 @@ import numpy as np
 
 from banister.data import Float
 from banister.online.record import DecisionRecord
+from banister.safety.promise import Promise
 
 
 class Decision(NamedTuple):
@@ -20,12 +21,18 @@ class Decision(NamedTuple):
         features: (d,) what is played.
         certified: whether it leaves the baseline because a lower confidence bound clears the floor.
         lower_bound: that bound; NaN without one. Where the baseline reward is unknown it bounds how far the
-            action is above the floor, and `floor` is 0.
+            action, or the draw, is above the floor, and `floor` is 0. With the promises "task" and "fleet" it
+            is what was certainly saved so far, and `floor` is 0 as well.
         floor: the least an action may be expected to earn; NaN where that is unknown.
-        reason: `certified`, or why the baseline is played (`safety.reasons.Reason`): `kept:…` behind an open
-            gate, `fallback:…` behind a shut one.
+        reason: `certified`; `drawn` for a draw that may leave the baseline; or why the baseline is played
+            (`safety.reasons.Reason`): `kept:…` behind an open gate, `fallback:…` behind a shut one.
         model_version: the model that decided; 0 before the first.
         arm: the name of what is played, where the bandit makes features of named actions.
+        probability: with which this action was drawn; 1 for a decision without chance.
+        probabilities: (K,) of all actions; None without chance.
+        promise: "decision", "task" or "fleet": what it was decided under.
+        limited_by: what kept the probability off the baseline from being larger: "committee" (nothing more is
+            wished for), "free share", "budget", "growth", "decision", "holdout", "harm" or "gate".
 
     Examples:
         >>> from banister import SafeBandit
@@ -44,13 +51,18 @@ class Decision(NamedTuple):
     reason: str
     model_version: int
     arm: str | None = None
+    probability: float = 1.0
+    probabilities: Float | None = None
+    promise: str = Promise.DECISION.value
+    limited_by: str | None = None
 
     @classmethod
     def of(cls, record: DecisionRecord, label: str) -> Decision:
         """What an application is told of a record."""
         return cls(
             record.id, label, record.action, record.played.copy(), record.certified, record.bound,
-            record.floor, record.reason, record.version,
+            record.floor, record.reason, record.version, None, record.probability, record.odds,
+            record.promise or Promise.DECISION.value, record.limited_by,
         )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
@@ -60,6 +72,7 @@ class Decision(NamedTuple):
             "features": np.asarray(self.features).tolist(),
             "lower_bound": _or_none(self.lower_bound),
             "floor": _or_none(self.floor),
+            "probabilities": None if self.probabilities is None else self.probabilities.tolist(),
         }
 
 

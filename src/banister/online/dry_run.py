@@ -88,7 +88,7 @@ def dry_run(rows: LogRows, settings: Settings, *, share: float = 0.5, rate: floa
     learner, valuer = (_fitted(part, settings) for part in (first, rest))
     played = _play(learner, rest, settings)
     needs = Needs(learner.belief, valuer.belief, settings.constraint, first)
-    return _report(first, rest, needs, played, rate)
+    return _report(first, rest, needs, played, rate, settings.randomise)
 
 
 def _fitted(rows: LogRows, settings: Settings) -> Learner:
@@ -151,7 +151,9 @@ def _sets(rest: LogRows, seed: int) -> list[Float]:
     return sets
 
 
-def _report(first: LogRows, rest: LogRows, needs: Needs, played: _Played, rate: float | None) -> DryRun:
+def _report(
+    first: LogRows, rest: LogRows, needs: Needs, played: _Played, rate: float | None, draws: bool
+) -> DryRun:
     tasks = _outlooks(first, rest, needs, played)
     asked = [o for o in tasks if o.requests]
     left, reasons = float(played.left.mean()), shares(played.reasons)
@@ -160,7 +162,9 @@ def _report(first: LogRows, rest: LogRows, needs: Needs, played: _Played, rate: 
         in_all([getattr(o, name) for o in asked]) for name in ("rows_needed", "rows_exploring")
     )
     known = bool(needs.belief.known.any())
-    facts = Facts(known, left, needs.better, reasons.get(Reason.IDENTICAL, 0.0), rows, exploring, rate)
+    facts = Facts(
+        known, left, needs.better, reasons.get(Reason.IDENTICAL, 0.0), rows, exploring, rate, draws=draws
+    )
     misfits = (Reason.DISAGREES, Reason.DRIFT)
     return DryRun(
         left, gains[-1] if gains else None, gains, len(first), len(rest), float(rest.y.mean()),

@@ -12,8 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from banister.data import Float
 from banister.errors import InputError, ModelFileError, ShapeError, UnknownDecisionError
 from banister.features.base import Features
+from banister.learner.account import Account
+from banister.learner.drawer import Drawer
 from banister.learner.learner import Learner
 from banister.learner.memory import Memory
 from banister.online import files
@@ -23,10 +26,13 @@ from banister.online.ledger import Ledger, Played
 from banister.online.log_blocks import Log
 from banister.online.mixing import mixed
 from banister.online.model import FORMAT, Model
+from banister.online.posting import post
 from banister.online.rebuild import rebuild
 from banister.online.record import (
+    MIXTURE,
     AlarmRecord,
     DecisionRecord,
+    Record,
     RefusalRecord,
     RetractionRecord,
     RewardRecord,
@@ -34,6 +40,7 @@ from banister.online.record import (
 )
 from banister.online.settings import Settings
 from banister.online.store import Store
+from banister.safety.draw import pick, uniform
 from banister.safety.exploration import ConservativeMixture
 from banister.safety.gates import EVERY_TASK
 from banister.safety.reasons import DISAGREES, DRIFT, REASONS, Reason
@@ -62,7 +69,9 @@ class Engine:
         self._rung: list[AlarmRecord] = []
         try:
             self.settings = self._settle(settings)
-            rebuild(self.store, strict=not read_only)
+            self.terms = self.settings.terms()
+            self.account = None if self.terms is None or not self.terms.counted else Account(self.terms)
+            rebuild(self.store, self.account, strict=not read_only)
             self._serve_last()
         except BaseException:
             ledger.close()
@@ -130,6 +139,9 @@ class Engine:
         memory = self.store.memory or Memory(self.store.dim or 1)
         self.learner = Learner(self.settings.constraint, self.settings.believer(), memory)
         self.learner.use(model.belief)
+        self.drawer = (
+            None if self.terms is None else Drawer(self.terms, self.learner, self.account, model.version)
+        )
         self._alarmed: set[int] = set()
         self._unseen: list[tuple[Any, ...]] = []  # what the watch knew before the rewards of this call
         if model.version:
@@ -138,11 +150,11 @@ class Engine:
 
     def serving(self) -> tuple[Any, ...]:
         """What `use` changes, to put back with `serve_again` if the swap cannot be written."""
-        return self.model, self.learner, self.learner.state(), self._alarmed
+        return self.model, self.learner, self.drawer, self.learner.state(), self._alarmed
 
     def serve_again(self, before: tuple[Any, ...]) -> None:
         """Serve from the model before, as it was; what the new one would have forgotten counts again."""
-        self.model, self.learner, state, self._alarmed = before
+        self.model, self.learner, self.drawer, state, self._alarmed = before
         self.learner.put_back(state)
         self._rung.clear()
 
@@ -202,12 +214,27 @@ class Engine:
         """Memory follows the ledger: alarms whose transaction was committed."""
         for alarm in self._rung:
             self.store.count_alarm(alarm)
+            self.post(alarm)
             whose = "every task" if alarm.task == EVERY_TASK else repr(self.store.labels[alarm.task])
             _log.warning(
                 "drift of %s after decision %d: rows count from decision %d on, under model %d",
                 whose, alarm.after, alarm.since, alarm.version,
             )  # fmt: skip
         self._rung.clear()
+
+    def post(self, record: Record) -> None:
+        """The account follows the ledger: a record whose transaction was committed."""
+        if self.account is not None:
+            post(self.account, record, self.store.ledger)
+
+    def check_reward(self, value: float, where: str = "") -> None:
+        """An error if a reward is outside the range that every promise of draws rests on."""
+        bounds = self.settings.reward_range
+        if bounds is not None and not bounds[0] <= value <= bounds[1]:
+            raise InputError(
+                f"{where}reward={value!r} is outside reward_range={bounds}, which holds every reward; cut it "
+                "to the range, or start a store with a wider one."
+            )
 
     def check_open(self, dim: int | None = None, *, writing: bool = True) -> None:
         """An error if the bandit was closed, or rows have another number of features than those before."""
@@ -254,6 +281,7 @@ class Engine:
                 self.note_disagreement(task, record.id, record.id)
         self.open_memory(request.actions.shape[1])
         store.remember(record)
+        self.post(record)
         self.count_alarms()
         return Decision.of(record, request.label)
 
@@ -276,22 +304,44 @@ class Engine:
         key: str | None,
     ) -> DecisionRecord:  # fmt: skip
         """The decision's record; nothing is written."""
-        actions, baseline = request.actions, request.baseline
+        if self.drawer is not None:
+            return self._drawn(self.drawer, request, task, number, digest, key)
         chosen, bound, floor, code = self.learner.decide_one(
-            task, actions, baseline, request.low, request.high, request.std
+            task, request.actions, request.baseline, request.low, request.high, request.std
         )
         certified = chosen >= 0
-        action = chosen if certified else baseline
-        features = actions[action]
+        action = chosen if certified else request.baseline
+        features = request.actions[action]
         if mixture is not None and not certified and self.store.mixtures < mixture.plays:
             explored = mixed(mixture, request, self.settings.constraint, self.settings.seed, number)
             if explored is not None:
-                action, (features, bound) = -1, explored
+                action, (features, bound) = MIXTURE, explored
+        verdict = certified, REASONS[code].value, bound, floor
+        return self._record(request, task, number, digest, key, action, features, verdict)
+
+    def _drawn(
+        self, drawer: Drawer, request: Request, task: int, number: int, digest: int, key: str | None
+    ) -> DecisionRecord:
+        made = drawer.draw(task, request.actions, request.baseline, request.low, request.high, request.std)
+        action = pick(made.probabilities, uniform(self.settings.seed, str(number)))
+        certified = action == made.certified
+        verdict = certified, REASONS[made.code_of(action)].value, made.bound, made.floor
+        record = self._record(request, task, number, digest, key, action, request.actions[action], verdict)
+        return record._replace(
+            probability=float(made.probabilities[action]), probabilities=made.probabilities.tobytes(),
+            promise=drawer.terms.promise.value, limited_by=made.limited_by,
+        )  # fmt: skip
+
+    def _record(
+        self, request: Request, task: int, number: int, digest: int, key: str | None, action: int,
+        features: Float, verdict: tuple[bool, str, float, float],
+    ) -> DecisionRecord:  # fmt: skip
+        actions, baseline = request.actions, request.baseline
         return DecisionRecord(
-            number, time.time(), task, self.model.version, action, baseline, certified, REASONS[code].value,
-            bound, floor, request.low, request.high, request.std, 1.0, None, None, None, len(actions), digest,
+            number, time.time(), task, self.model.version, action, baseline, *verdict,
+            request.low, request.high, request.std, 1.0, None, None, None, len(actions), digest,
             actions[baseline].tobytes(), None if action == baseline else features.tobytes(),
-            actions[number % len(actions)].tobytes() if Memory.samples(number) else None,
+            actions[Memory.sampled(number, len(actions))].tobytes() if Memory.samples(number) else None,
             actions.tobytes() if self.settings.keep_actions else None, key,
         )  # fmt: skip
 
@@ -313,9 +363,11 @@ class Engine:
             if why is not None:
                 self._refuse(number, now, value, why)
                 return why
-            self.store.ledger.add_reward(RewardRecord(number, now, value, key))
+            record = RewardRecord(number, now, value, key)
+            self.store.ledger.add_reward(record)
             self._watch([(number, played, value)])
         self.store.learn(number, played, value)
+        self.post(record)
         self.count_alarms()
         return ACCEPTED
 
@@ -344,20 +396,21 @@ class Engine:
     def reward_many(self, numbers: list[int], values: list[float]) -> list[str]:
         """Many rewards in one transaction; memory follows when it is committed."""
         ledger, outcomes = self.store.ledger, []
-        accepted: dict[int, tuple[Played, float]] = {}
+        accepted: dict[int, tuple[Played, RewardRecord]] = {}
         with self.call():
             known, now = [self._known(number) for number in numbers], time.time()
             for number, played, value in zip(numbers, known, values, strict=True):
                 why = DUPLICATE if number in accepted else self._refusal(played, now)
                 outcomes.append(why or ACCEPTED)
                 if why is None:
-                    ledger.add_reward(RewardRecord(number, now, value, None))
-                    accepted[number] = played, value
+                    accepted[number] = played, RewardRecord(number, now, value, None)
+                    ledger.add_reward(accepted[number][1])
                 else:
                     self._refuse(number, now, value, why)
-            self._watch((number, *pair) for number, pair in accepted.items())
-        for number, (played, value) in accepted.items():
-            self.store.learn(number, played, value)
+            self._watch((number, played, record.value) for number, (played, record) in accepted.items())
+        for number, (played, record) in accepted.items():
+            self.store.learn(number, played, record.value)
+            self.post(record)
         self.count_alarms()
         return outcomes
 
@@ -369,7 +422,9 @@ class Engine:
                 raise InputError(f"Decision {number} has no reward to take back.")
             if played.retracted:
                 return DUPLICATE
-            self.store.ledger.add_retraction(RetractionRecord(number, time.time(), why))
+            record = RetractionRecord(number, time.time(), why)
+            self.store.ledger.add_retraction(record)
+        self.post(record)
         assert self.store.memory is not None
         self.store.memory.retracted.add(number)
         _log.info("retracted the reward of decision %d: %s", number, why)

@@ -27,7 +27,7 @@ class LiveNeeds:
 
     def __init__(self, engine: Engine) -> None:
         self._belief, self._alpha = engine.model.belief, engine.settings.alpha
-        self._tallies = engine.store.tallies
+        self._tallies, self._draws = engine.store.tallies, engine.settings.randomise
 
     @cached_property
     def _pairs(self) -> Float:
@@ -56,13 +56,25 @@ class LiveNeeds:
 
     def step(self, needs: list[int | None], reasons: dict[str, float]) -> Step:
         """What to do next."""
-        left = reasons.get(Reason.CERTIFIED, 0.0)
-        better = left + reasons.get(Reason.TOO_UNCERTAIN, 0.0)
+        asked = int(self._tallies.decisions.view.sum())
+        left = int(self._tallies.left.view.sum()) / asked if asked else 0.0
+        able = sum(reasons.get(r, 0.0) for r in (Reason.CERTIFIED, Reason.TOO_UNCERTAIN, Reason.DRAWN))
+        better = max(left, able)
         identical = reasons.get(Reason.IDENTICAL, 0.0)
         known = bool(self._belief.known.any())
-        asked = int(self._tallies.decisions.view.sum())
         return advise(
-            Facts(known, left, better, identical, None, in_all(needs), self.rate, live=True, asked=asked)
+            Facts(
+                known,
+                left,
+                better,
+                identical,
+                None,
+                in_all(needs),
+                self.rate,
+                live=True,
+                asked=asked,
+                draws=self._draws,
+            )
         )
 
     @property

@@ -241,6 +241,7 @@ def _answers(requests: Any, names: Sequence[str], baseline: Any, decisions: list
         "arm": [names[d.action] if d.action >= 0 else None for d in decisions],
         "baseline": [names[i] for i in baseline],
         "certified": [d.certified for d in decisions],
+        "probability": [d.probability for d in decisions],
         "reason": [d.reason for d in decisions],
         "lower_bound": [d.lower_bound for d in decisions],
         "floor": [d.floor for d in decisions],

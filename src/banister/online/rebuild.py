@@ -6,16 +6,18 @@ import struct
 
 from banister.errors import DataFileError
 from banister.features.loading import load_features
+from banister.learner.account import Account
 from banister.online.chain import broken
 from banister.online.log_blocks import FEATURES
+from banister.online.posting import account_of
 from banister.online.record import AlarmRecord, DecisionRecord
 from banister.online.store import Store
 
 _GARBLED = (ValueError, TypeError, IndexError, OverflowError, struct.error)
 
 
-def rebuild(store: Store, *, strict: bool = True) -> None:
-    """Fill a fresh store's memory and counters.
+def rebuild(store: Store, account: Account | None = None, *, strict: bool = True) -> None:
+    """Fill a fresh store's memory and counters, and the account of its draws.
 
     With `strict` the chain must hold first: a store that was altered is not served from. Without, what can be
     read is read, so that an audit can say what is wrong.
@@ -25,6 +27,8 @@ def rebuild(store: Store, *, strict: bool = True) -> None:
         if problem is not None:
             raise DataFileError(f"{store.ledger.where} was altered: {problem} Restore it from a copy.")
         _rebuild(store)
+        if account is not None:
+            account_of(store.ledger, account)
     except _GARBLED as reason:
         if isinstance(reason, DataFileError):
             raise

@@ -15,6 +15,7 @@ import numpy as np
 
 from banister.data import Float
 
+MIXTURE = -1  # in place of an action's index
 HASH_BYTES = 32  # 256 bits: nobody finds two histories with one head
 
 
@@ -108,8 +109,13 @@ class DecisionRecord(NamedTuple):
 
     @property
     def moved(self) -> bool:
-        """Whether a certificate let it leave the baseline."""
-        return self.certified and self.action != self.baseline
+        """Whether it left the baseline for another listed action."""
+        return self.action not in (self.baseline, MIXTURE)
+
+    @property
+    def odds(self) -> Float | None:
+        """(K,) the probabilities of a draw."""
+        return None if self.probabilities is None else np.frombuffer(self.probabilities)
 
     def hashed(self, head: bytes) -> bytes:
         """The chain's head after this record."""

@@ -104,24 +104,27 @@ class Refitter:
             before = engine.serving()
             try:
                 with ledger.transaction():
-                    self._swap(model, data, last)
+                    record = self._swap(model, data, last)
             except BaseException:
                 engine.serve_again(before)
                 raise
+            engine.post(record)
             engine.count_alarms()
         if engine.path is not None:
             write_atomically(engine.path, data)
 
-    def _swap(self, model: Model, data: bytes, last: Model) -> None:
+    def _swap(self, model: Model, data: bytes, last: Model) -> ModelRecord:
         """Everything that changes with the model, in the open transaction."""
         engine, ledger = self._engine, self._engine.store.ledger
         h = ledger.head
         counts = h.decisions, h.rewards, h.drifts
-        ledger.add_model(ModelRecord(model.version, time.time(), FORMAT, len(data), digest_of(data), *counts))
+        record = ModelRecord(model.version, time.time(), FORMAT, len(data), digest_of(data), *counts)
+        ledger.add_model(record)
         ledger.keep("attempt", str(self._attempt))
         if not engine.settings.keep_models:
             ledger.forget_model(last.version)
         engine.use(model)
+        return record
 
 
 def _number(text: str | None) -> int:

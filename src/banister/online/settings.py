@@ -9,16 +9,20 @@ from typing import Any
 import numpy as np
 
 from banister.errors import ModelFileError, SettingError
+from banister.online.door import check_number
 from banister.policies.certified_mode import EAGER
 from banister.policies.schedules import GrowthSchedule
 from banister.safety.belief import Believer
 from banister.safety.constraint import Constraint
 from banister.safety.exploration import ConservativeMixture
+from banister.safety.promise import ON_HARM, Promise, Terms, check_range
 
 _SETTLED = GrowthSchedule(first=EAGER.first, share=1.0)  # twice the rows, once hardly a decision stays
 REFITS = ("background", "inline", "manual")
 DURABILITY = ("normal", "full")
 SETTINGS = 2  # the version written; 1, the first release's, said nothing of itself
+# The fleet's many rewards bear a smaller holdout: 0.05 captures 0.04 to 0.06 more than 0.1, a task's 0.00.
+_HOLDOUT = {Promise.DECISION: 0.0, Promise.TASK: 0.1, Promise.FLEET: 0.05}
 _FREE = ("refits", "growth", "durability", "expire_after", "keep_actions", "keep_models")
 
 
@@ -41,6 +45,11 @@ class Settings:
     expire_after: float | None
     keep_actions: bool
     keep_models: bool
+    promise: str = Promise.DECISION.value
+    reward_range: tuple[float, float] | None = None
+    holdout: float = 0.0
+    randomise: bool = False
+    on_harm: str = ON_HARM[0]
 
     def __post_init__(self) -> None:
         Constraint(self.alpha)
@@ -48,13 +57,14 @@ class Settings:
         _check_rank(self.rank)
         _check_seed(self.seed)
         _check_expiry(self.expire_after)
-        for name in ("literal_floor", "mixing", "drift_guard", "keep_actions", "keep_models"):
+        for name in ("literal_floor", "mixing", "drift_guard", "keep_actions", "keep_models", "randomise"):
             if not isinstance(getattr(self, name), bool):
                 raise SettingError(f"{name}={getattr(self, name)!r} must be True or False.")
         _check_choice("refits", self.refits, REFITS)
         _check_choice("durability", self.durability, DURABILITY)
         _check_growth(self.growth)
         _check_mixing(self)
+        _check_draws(self)
 
     @property
     def constraint(self) -> Constraint:
@@ -64,6 +74,21 @@ class Settings:
     def believer(self) -> Believer:
         """What makes beliefs."""
         return Believer(confidence=float(self.confidence), rank=self.rank)
+
+    def terms(self) -> Terms | None:
+        """What draws must keep to; None where nothing is drawn."""
+        return self._terms() if self.randomise else None
+
+    def sentence(self) -> str:
+        """The promise in one plain sentence."""
+        return self._terms().sentence()
+
+    def _terms(self) -> Terms:
+        return Terms(
+            promise=Promise(self.promise), alpha=float(self.alpha), confidence=float(self.confidence),
+            reward_range=self.reward_range, holdout=self.holdout, seed=self.seed,
+            on_harm="stop" if self.on_harm == "stop" else "free", expire_after=self.expire_after,
+        )  # fmt: skip
 
     def mixture(self) -> ConservativeMixture | None:
         """How the baseline is left while nothing is certified; None where mixtures cannot be played."""
@@ -106,9 +131,12 @@ class Settings:
 
     @classmethod
     def _checked(cls, values: dict[str, Any], where: str) -> Settings:
+        bounds = values.get("reward_range")
+        if isinstance(bounds, list):  # JSON knows no tuples
+            values = {**values, "reward_range": tuple(bounds)}
         try:
             return cls(**values)
-        except SettingError as reason:
+        except (SettingError, TypeError) as reason:
             raise ModelFileError(f"{where} has settings that cannot be: {reason}") from None
 
     def over(self, stored: Settings, where: str) -> Settings:
@@ -116,15 +144,34 @@ class Settings:
         self.check_same(stored, where)
         return replace(self, seed=stored.seed)
 
+    @property
+    def free_settings(self) -> tuple[str, ...]:
+        """Those that may change; what a missing reward means may not, once savings were counted with it."""
+        return tuple(n for n in _FREE if n != "expire_after" or not self.randomise)
+
     def check_same(self, stored: Settings, where: str) -> None:
         """What decides what may be played cannot change under a ledger's feet."""
         for field in fields(self):
             own, kept = getattr(self, field.name), getattr(stored, field.name)
-            if field.name not in (*_FREE, "seed") and own != kept:
+            if field.name not in (*self.free_settings, "seed") and own != kept:
                 raise SettingError(
                     f"{where} was made with {field.name}={kept!r} and is now opened with {own!r}; open it "
                     "with SafeBandit.load, or start a new store."
                 )
+
+
+def draws(promise: Any, reward_range: Any, holdout: Any, randomise: Any) -> dict[str, Any]:
+    """What was left to be chosen: a range of rewards asks for draws, and for a promise about totals."""
+    bounds = None if reward_range is None else check_range(reward_range)
+    if promise is None:
+        promise = Promise.DECISION if bounds is None or randomise is False else Promise.TASK
+    saved = promise in (Promise.TASK, Promise.FLEET)
+    if randomise is None:
+        randomise = saved or bounds is not None
+    share = _HOLDOUT.get(promise, 0.0) if holdout is None else check_number(holdout, "holdout")
+    return {
+        "promise": str(promise), "reward_range": bounds, "holdout": share, "randomise": randomise,
+    }  # fmt: skip
 
 
 def _check_confidence(value: Any) -> None:
@@ -159,6 +206,19 @@ def _check_growth(value: Any) -> None:
 def _check_choice(name: str, value: Any, known: tuple[str, ...]) -> None:
     if value not in known:
         raise SettingError(f"{name}={value!r} must be one of {', '.join(map(repr, known))}.")
+
+
+def _check_draws(settings: Settings) -> None:
+    _check_choice("promise", settings.promise, tuple(p.value for p in Promise))
+    _check_choice("on_harm", settings.on_harm, ON_HARM)
+    if settings.randomise:
+        settings.terms()
+    elif Promise(settings.promise).paid_from_savings:
+        raise SettingError(
+            f"promise={settings.promise!r} is kept by draws; randomise=False can only keep 'decision'."
+        )
+    if settings.randomise and settings.mixing:
+        raise SettingError("mixing=True plays mixtures of features and randomise=True draws; choose one.")
 
 
 def _check_mixing(settings: Settings) -> None:

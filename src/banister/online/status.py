@@ -8,12 +8,14 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from banister.learner.account import Account
 from banister.online.advice import Step
 from banister.online.engine import Engine
 from banister.online.live_needs import LiveNeeds
 from banister.online.off_policy import Estimate
 from banister.online.outlook import in_all
 from banister.online.tables import plain_numbers, status_table
+from banister.safety.gates import EVERY_TASK
 from banister.safety.reasons import OPEN, REASONS
 
 _Z = 1.959963984540054
@@ -30,6 +32,10 @@ class TaskStatus:
         moved: decisions that left it since the last drift.
         uplift: what each of those is thought to earn above the baseline, by the model that serves; or None.
         uplift_low, uplift_high: its 95 % interval.
+        gain, gain_low, gain_high: what a decision earned above the baseline on average, measured from draws
+            without a model; the interval holds at all times at the bandit's confidence. None without draws.
+        saved: what the task, or with the promise "fleet" the fleet, has certainly earned beyond the share of
+            its baseline that was promised; harmed: how often its draws were found to fall short.
         worst_margin: the least by which a bound cleared its floor; None if no decision left the baseline.
         gate: "open", or why it is shut now.
         reasons: share of its decisions by reason, the most frequent first.
@@ -49,6 +55,11 @@ class TaskStatus:
     gate: str
     reasons: dict[str, float]
     rows_needed: int | None
+    gain: float | None = None
+    gain_low: float | None = None
+    gain_high: float | None = None
+    saved: float | None = None
+    harmed: int = 0
 
 
 @dataclass(frozen=True)
@@ -67,6 +78,9 @@ class Status:
             None if none did.
         reasons: share of decisions by reason; rows_needed: in all, None where it cannot be said.
         next: what to do now.
+        promise: what is guaranteed, in a sentence.
+        gain, gain_low, gain_high: of the fleet, as for a task.
+        harmed: how often draws of the fleet were found to fall short.
     """
 
     model_version: int
@@ -85,6 +99,11 @@ class Status:
     reasons: dict[str, float]
     rows_needed: int | None
     next: Step
+    promise: str
+    gain: float | None
+    gain_low: float | None
+    gain_high: float | None
+    harmed: int
 
     @property
     def left(self) -> float:
@@ -118,6 +137,8 @@ def status_of(engine: Engine) -> Status:
         waiting - expired, expired,
         refused.get("duplicate", 0), refused.get("expired", 0), len(retracted), store.drifts, tasks,
         _uplift(tasks), reasons, in_all(rows), needs.step(rows, reasons),
+        engine.settings.sentence(), *_gain(engine.account, EVERY_TASK),
+        0 if engine.account is None else engine.account.harm(EVERY_TASK),
     )  # fmt: skip
 
 
@@ -176,7 +197,21 @@ def _task(engine: Engine, needs: LiveNeeds, t: int, label: str, rows: int) -> Ta
         _gate(engine, t),
         _reasons(engine, t),
         needs.rows(t),
+        *_gain(engine.account, t),
+        *_savings(engine.account, t),
     )
+
+
+def _gain(account: Account | None, task: int) -> tuple[float | None, float | None, float | None]:
+    """Measured uplift and its interval; None before the first reward of a draw."""
+    found = None if account is None else account.gain(task)
+    return (None, None, None) if found is None or not found.rows else (found.value, found.low, found.high)
+
+
+def _savings(account: Account | None, task: int) -> tuple[float | None, int]:
+    if account is None or account.budget is None:
+        return None, 0
+    return account.allowance(task).savings, account.harm(task)
 
 
 def _interval(engine: Engine, t: int, moved: int) -> tuple[float | None, float | None, float | None]:

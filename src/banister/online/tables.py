@@ -41,7 +41,12 @@ def status_table(status: Status) -> str:
     """A status as text."""
     s = status
     lines = wrapped(f"left the baseline in {percent(s.left)} of {s.decisions:,} decisions")
-    lines += wrapped(earning(s.uplift, "each"), "  ") if s.uplift else []
+    if s.gain is not None and s.gain_low is not None and s.gain_high is not None:
+        measured = interval(s.gain, s.gain_low, s.gain_high)
+        lines += wrapped(f"which earned {measured} a decision above it, measured from draws", "  ")
+    elif s.uplift:
+        lines += wrapped(earning(s.uplift, "each"), "  ")
+    lines += wrapped(f"promise: {s.promise}")
     lines += staying(s.reasons)
     counts = (
         f"{s.rewards:,} rewards, {s.pending:,} pending, {s.expired:,} expired, {s.duplicates:,} duplicates"
@@ -68,6 +73,8 @@ def status_table(status: Status) -> str:
 
 
 def _interval(t: TaskStatus) -> str:
+    if t.gain is not None and t.gain_low is not None and t.gain_high is not None:
+        return interval(t.gain, t.gain_low, t.gain_high)
     if t.uplift is None or t.uplift_low is None or t.uplift_high is None:
         return "–"
     return interval(t.uplift, t.uplift_low, t.uplift_high)

@@ -8,12 +8,19 @@ from __future__ import annotations
 import numpy as np
 
 from banister.data import Float
-from banister.safety._betting_kernels import bet, compiled, log_mean, range_of_saving, saving, suspect
+from banister.safety._betting_kernels import (
+    bet,
+    compiled,
+    log_mean,
+    range_of_saving,
+    running_mean,
+    saving,
+    suspect,
+)
 
 RATES = 14  # the smallest is 2^-13 of the largest, enough for 10^7 times the decisions of the first savings
 _TOP = 4.0  # largest rate over |k|/σ²
 _PEAK, _WIDTH, _TAIL = 3.0, 2.0, 0.02  # weights exp(−½((j−3)/2)²) + 0.02: flat near the useful rates
-_TRUST = 20.0  # a task's running mean counts the fleet's as this many of its own rewards
 _SEEN = 10.0  # rewards that stand out (Kish's effective number of squared deviations) before rates are set
 
 # Columns of `sums`: all rewards (number, Σ(y−k)², Σ(y−k)⁴); those of the baseline (number, Σy); what counted
@@ -36,10 +43,10 @@ LOG_WEIGHTS = log_weights(RATES)
 def centre(sums, row, low):  # type: ignore[no-untyped-def]
     """k: the running mean of the baseline's rewards; a task's is drawn towards the fleet's."""
     last = sums.shape[0] - 1
-    fleet = low if sums[last, PLAYS] == 0.0 else sums[last, EARNED] / sums[last, PLAYS]
+    own, fleet = sums[row], sums[last]
     if row == last:
-        return fleet
-    return (sums[row, EARNED] + _TRUST * fleet) / (sums[row, PLAYS] + _TRUST)
+        return running_mean(0.0, 0.0, fleet[PLAYS], fleet[EARNED], low)
+    return running_mean(own[PLAYS], own[EARNED], fleet[PLAYS], fleet[EARNED], low)
 
 
 @compiled

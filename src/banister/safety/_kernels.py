@@ -22,7 +22,7 @@ _ROUNDING = 1e-12  # features reach us by different routes; a difference of this
 
 
 @compiled
-def _standardise(x, shift, scale, z):  # type: ignore[no-untyped-def]
+def standardise(x, shift, scale, z):  # type: ignore[no-untyped-def]
     """Features in the belief's coordinates; the last is the intercept where there is one more."""
     d = x.shape[0]
     for j in range(d):
@@ -32,7 +32,7 @@ def _standardise(x, shift, scale, z):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _product(A, x, out):  # type: ignore[no-untyped-def]
+def product(A, x, out):  # type: ignore[no-untyped-def]
     """out = A x."""
     for i in range(A.shape[0]):
         out[i] = dot(A[i], x)
@@ -48,7 +48,7 @@ def quadratic(A, x):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _product_transposed(A, x, out):  # type: ignore[no-untyped-def]
+def product_transposed(A, x, out):  # type: ignore[no-untyped-def]
     """out = A'x, reading A row by row."""
     out[:] = 0.0
     for i in range(A.shape[0]):
@@ -67,7 +67,7 @@ def _left_over(away, x, xb, beta, left, g, turned):  # type: ignore[no-untyped-d
     """
     for j in range(g.shape[0]):
         g[j] = x[j] - beta * xb[j]
-    _product_transposed(away, g, turned)
+    product_transposed(away, g, turned)
     total = 0.0
     for j in range(left.shape[0]):
         total += (turned[j] * turned[j] * left[j]) ** 2
@@ -158,8 +158,8 @@ def judge(  # type: ignore[no-untyped-def]
             floor[i] = least * unit
         z, V, away = z_of[t], V_of[t], away_of[t]
         label = number and labelled[t]
-        _standardise(baseline[i], shift, scale, zb)
-        _product(V, zb, vb)
+        standardise(baseline[i], shift, scale, zb)
+        product(V, zb, vb)
         mean_b, var_b = dot(zb, mean_of[t]), max(dot(zb, vb), 0.0)
         gain = moved = noise = 0.0
         if label:
@@ -201,7 +201,7 @@ def judge(  # type: ignore[no-untyped-def]
             code[i] = TOO_UNCERTAIN
             if given and mean[k] < least:
                 break
-            _standardise(actions[i, k], shift, scale, zx)
+            standardise(actions[i, k], shift, scale, zx)
             variance, cross = quadratic(V, zx), dot(zx, vb)
             lower, cleared = np.nan, True
             if given:

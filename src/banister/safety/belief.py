@@ -11,7 +11,7 @@ Immutable, made by `believe` from everything seen. The steps, each a file of its
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ from banister.contract import Bool
 from banister.data import Float, Int
 from banister.errors import SettingError
 from banister.safety import _kernels, widening
+from banister.safety.draw import root_of
 from banister.safety.factors import Factors
 from banister.safety.frame import Frame
 from banister.safety.hierarchy import LEAST_NOISE, Hierarchy, Rows, Start, fit
@@ -111,10 +112,31 @@ class Belief:
         d = len(self.frame.scale)
         return self.frame.reward * self.mean[:, :d] / self.frame.scale
 
+    @cached_property
+    def steady(self) -> Float:
+        """(T,) noise, where it is below what is usual of all tasks taken as that.
+
+        A task that mostly plays what always earns the same shows little noise, and its other actions may have
+        as much as anywhere: what their rewards are compared with, and how far they are explored, go by this.
+        """
+        return steady(self.noise, self.known)
+
     def predict(self, task: int, X: Float) -> Float:
         """Expected rewards of actions (n, d), in the users' units, (n,)."""
         expected: Float = self.frame.rows(X) @ self.mean[task] * self.frame.reward
         return expected
+
+    def guess(self, task: int) -> tuple[Float, Float] | None:
+        """Mean (p,) and a root (p, m) of the covariance of a task; one never seen is like any other.
+
+        None while nothing is known.
+        """
+        if task < self.n_tasks and self.known[task]:
+            return self.mean[task], self.steady[task] / self.noise[task] * root_of(self.V[task])
+        if self.start is None:
+            return None
+        shared = self.start.shared
+        return shared.mu, np.hstack([shared.L, np.diag(np.sqrt(shared.D))])
 
     def contrast(self, task: int, step: Float, weight: float = 0.0) -> tuple[float, float]:
         """Estimate and standard error of `step'θ_t`, in the users' units.
@@ -328,7 +350,7 @@ class _Making:
             labelled=self._placed(trusted.labelled),
             label_error=float(np.sqrt(hierarchy.label_level)),
             known=self._placed(np.ones(len(self.tasks), dtype=bool)),
-            usual=self._usual(mean, V, np.sqrt(noise.variance)),
+            usual=self._usual(mean, V, steady(np.sqrt(noise.variance))),
             rank=hierarchy.shared.rank,
             claims=trusted.verdict,
             start=Start(hierarchy.shared, hierarchy.level, began),
@@ -350,6 +372,12 @@ class _Making:
         share = spread / noise[task] ** 2
         told = share < _INTERPOLATED
         return np.sort(error[told] / (noise[task[told]] * np.sqrt(1 - share[told])))
+
+
+def steady(noise: Float, known: Bool | slice = slice(None)) -> Float:
+    """Noise levels (T,), none below the root mean square of those known."""
+    level = float(np.sqrt(np.mean(noise[known] ** 2))) if len(noise[known]) else 0.0
+    return np.maximum(noise, level)
 
 
 def _telling(y: Float, dim: int) -> bool:

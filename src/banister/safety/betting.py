@@ -50,6 +50,7 @@ then nothing but free draws are made: S is at least 0 there. Units cancel.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -135,12 +136,18 @@ class Budget:
         self.upper: Float = np.zeros((rows, RATES))
         self.sums: Float = np.zeros((rows, _b.COLUMNS))
         self.alarms: Float = np.zeros(rows)
-        self._odds = -np.log(settings.delta)
+        self._odds = -math.log(settings.delta)
+        self._one = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=bool), np.zeros((4, 1))
 
     @property
     def fleet(self) -> int:
         """The row of the fleet."""
         return len(self.sums) - 1
+
+    @property
+    def exposure(self) -> Float:
+        """(T + 1, 2) draws beyond their free shares that wait for rewards: their number, and Σp."""
+        return self.sums[:, _b.EXPOSED : _b.EXPOSURE + 1]
 
     @property
     def ready(self) -> bool:
@@ -171,24 +178,26 @@ class Budget:
             control: a prediction of the baseline's reward made before the draw; NaN: the running mean.
             free: the draw's free share; None: α.
         """
-        share = self.settings.alpha if free is None else free
-        self.update_many(
-            np.array([task]),
-            np.array([played_baseline]),
-            np.array([y], dtype=np.float64),
-            np.array([pi_b], dtype=np.float64),
-            np.array([control], dtype=np.float64),
-            np.array([share], dtype=np.float64),
-        )
+        s, (tasks, plays, numbers) = self.settings, self._one
+        if not (0 <= task < self.fleet and s.low <= y <= s.high and 0.0 < pi_b <= 1.0):
+            self._check(np.array([task]), np.array([y]), np.array([pi_b]))
+        tasks[0], plays[0] = task, played_baseline
+        numbers[:, 0] = y, pi_b, control, s.alpha if free is None else free
+        self._add(tasks, plays, *numbers)
 
     def update_many(
         self, task: Int, played_baseline: Bool, y: Float, pi_b: Float, control: Float, free: Float
     ) -> None:
         """`update` for rewards (m,) in the order of their decisions."""
-        s = self.settings
         self._check(task, y, pi_b)
+        self._add(task, played_baseline, y, pi_b, control, free)
+
+    def _add(
+        self, task: Int, played_baseline: Bool, y: Float, pi_b: Float, control: Float, free: Float
+    ) -> None:
+        s = self.settings
         keep = 1.0 if s.window is None else 1.0 - 1.0 / s.window
-        alarm = -np.log(s.alarm) if s.alarm > 0.0 else np.inf
+        alarm = -math.log(s.alarm) if s.alarm > 0.0 else math.inf
         _b.update(
             self.rates, LOG_WEIGHTS, self.wealth, self.recent, self.harm, self.upper, self.sums, self.alarms,
             task, played_baseline, y, pi_b, control, free, s.alpha, s.low, s.high, keep, alarm,

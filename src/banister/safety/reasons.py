@@ -16,6 +16,9 @@ class Reason(StrEnum):
     DISAGREES = "fallback:baseline-disagrees"
     DRIFT = "fallback:drift"
     IDENTICAL = "kept:identical-features"
+    DRAWN = "drawn"
+    KEPT_HOLDOUT = "kept:holdout"
+    HARMED = "fallback:harm"
 
     @property
     def code(self) -> int:
@@ -25,5 +28,8 @@ class Reason(StrEnum):
 
 REASONS = tuple(Reason)
 CODES = {reason: code for code, reason in enumerate(REASONS)}
-CERTIFIED, BASELINE_BEST, TOO_UNCERTAIN, NO_DATA, NEW_TASK, DISAGREES, DRIFT, IDENTICAL = range(len(REASONS))
+(
+    CERTIFIED, BASELINE_BEST, TOO_UNCERTAIN, NO_DATA, NEW_TASK, DISAGREES, DRIFT, IDENTICAL, DRAWN,
+    KEPT_HOLDOUT, HARMED,
+) = range(len(REASONS))  # fmt: skip
 OPEN = CERTIFIED  # a gate's state: what it allows is decided action by action

@@ -21,6 +21,7 @@ log is not known beforehand, and nothing of it is thrown away.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -29,12 +30,12 @@ import numpy as np
 from banister.contract import Bool
 from banister.data import Float, Int
 from banister.errors import InputError, SettingError, ShapeError
-from banister.safety._betting_kernels import bet, compiled, lower_bound, lower_bounds
+from banister.safety._betting_kernels import bet, compiled, lower_bound, lower_bounds, running_mean
 
 _RATES = 22  # from 8/range to 4e-6/range: 10^10 rows with a spread of the whole range
 _TOP = 8.0
 _LOG_WEIGHTS = np.full(_RATES, -np.log(_RATES))
-_ROWS, _SUM = 0, 1
+_ROWS, _SUM, _PLAYS, _EARNED = range(4)  # columns of `sums`: all rewards, and the baseline's
 _STATE = ("below", "above", "sums")
 
 
@@ -76,12 +77,25 @@ class Uplift:
         self.rates: Float = _TOP / (high - low) * 0.5 ** np.arange(_RATES)
         self.below: Float = np.zeros((tasks + 1, _RATES))
         self.above: Float = np.zeros((tasks + 1, _RATES))
-        self.sums: Float = np.zeros((tasks + 1, 2))
+        self.sums: Float = np.zeros((tasks + 1, 4))
+        self._one = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=bool), np.zeros((5, 1))
 
     @property
     def fleet(self) -> int:
         """The row of the fleet."""
         return len(self.sums) - 1
+
+    def grow_to(self, tasks: int) -> None:
+        """Make room for new tasks, before the fleet's row."""
+        for name in _STATE:
+            old = getattr(self, name)
+            new = np.zeros((tasks - len(old) + 1, *old.shape[1:]))
+            setattr(self, name, np.concatenate([old[:-1], new, old[-1:]]))
+
+    def centre(self, task: int) -> float:
+        """The mean reward of a task's baseline so far, drawn towards the fleet's."""
+        own, fleet = self.sums[task], self.sums[self.fleet]
+        return float(running_mean(own[_PLAYS], own[_EARNED], fleet[_PLAYS], fleet[_EARNED], self.low))
 
     def update(
         self,
@@ -104,27 +118,36 @@ class Uplift:
         """
         if (drawn is None) != (mean is None):
             raise InputError("Give guesses for both what was drawn and the mean of the draw, or for neither.")
-        one = np.array([[y, pi_b, k, np.nan if drawn is None else drawn, k if mean is None else mean]])
-        self.update_many(np.array([task]), np.array([played_baseline]), *one.T)
+        tasks, plays, numbers = self._one
+        tasks[0], plays[0] = task, played_baseline
+        numbers[:, 0] = y, pi_b, k, np.nan if drawn is None else drawn, k if mean is None else mean
+        if not (self.low <= y <= self.high and 0.0 < pi_b <= 1.0):
+            self._check(numbers[0], numbers[1])
+        numbers[2:] = np.minimum(np.maximum(numbers[2:], self.low), self.high)
+        self._add(tasks, plays, numbers)
 
     def update_many(
         self, task: Int, played_baseline: Bool, y: Float, pi_b: Float, k: Float, drawn: Float, mean: Float
     ) -> None:
         """`update` for rewards (m,) in the order of decisions; `drawn` is NaN where there is no guess."""
+        self._check(y, pi_b)
+        guesses = [np.clip(g, self.low, self.high) for g in (k, drawn, mean)]
+        self._add(task, played_baseline, (y, pi_b, *guesses))
+
+    def _add(self, task: Int, played_baseline: Bool, numbers: Sequence[Float] | Float) -> None:
+        ends = self.low, self.high
+        _update(self.rates, self.below, self.above, self.sums, task, played_baseline, *numbers, *ends)
+
+    def _check(self, y: Float, pi_b: Float) -> None:
         if not (np.all((y >= self.low) & (y <= self.high)) and np.all((pi_b > 0.0) & (pi_b <= 1.0))):
             raise InputError(
                 f"Rewards must lie in the range ({self.low}, {self.high}) and the baseline's probabilities "
                 "in (0, 1]; without both there is no interval."
             )
-        guesses = [np.clip(g, self.low, self.high) for g in (k, drawn, mean)]
-        _update(
-            self.rates, self.below, self.above, self.sums, task, played_baseline, y, pi_b, *guesses,
-            self.low, self.high,
-        )  # fmt: skip
 
     def interval(self, row: int) -> Interval:
         """Mean uplift of a row so far."""
-        n, total = self.sums[row]
+        n, total = self.sums[row, :_PLAYS]
         if n == 0:
             return Interval(float("nan"), self.low - self.high, self.high - self.low, 0.0)
         odds = np.log(2.0 / (1.0 - self.confidence))
@@ -171,6 +194,9 @@ def _update(  # type: ignore[no-untyped-def]
             bet(above[row], rates, -z, 0.0, -most, certain, 1.0)
             sums[row, _ROWS] += 1.0
             sums[row, _SUM] += z
+            if played_baseline[i]:
+                sums[row, _PLAYS] += 1.0
+                sums[row, _EARNED] += y[i]
 
 
 @compiled

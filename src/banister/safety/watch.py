@@ -137,7 +137,7 @@ class Watch:
         if task >= len(self._last) or not b.known[task]:
             return []
         units = b.frame.shift, b.frame.scale, b.frame.reward
-        u, own = standardised(x, y, *units, b.mean[task], b.V[task], b.noise[task])
+        u, own = standardised(x, y, *units, b.mean[task], b.V[task], b.steady[task])
         lean = _LEAN * own
         alarms = [self._ring(task, u, lean, number)]
         if self._apart and self._seen - self._last[task] >= self._apart:
