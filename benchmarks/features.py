@@ -94,11 +94,26 @@ def decisions(n: int, **options: object) -> dict[str, float]:
     }  # fmt: skip
 
 
+def warm_start(n: int) -> dict[str, float]:
+    """Take a log in, without the fit that follows: read, made into rows, written down, remembered."""
+    table = frame(n)
+    columns = {"task": "store", "arm": "arm", "reward": "revenue", "baseline": "arm-2", "refit": False}
+    bn.SafeBandit(alpha=0.1, features=arms(), seed=0).warm_start(table.head(1000), **columns)  # imports
+    bandit = bn.SafeBandit(alpha=0.1, features=arms(), refits="manual", seed=0)
+    before, began = peak(), perf_counter()
+    bandit.warm_start(table, **columns)
+    return {
+        "rows": n, "frame MB": table.estimated_size() / 2**20, "s": perf_counter() - began,
+        "peak MB over the frame": peak() - before,
+    }  # fmt: skip
+
+
 PARTS = {
     "decide, raw context, 5 arms, 20 columns": lambda n: decisions(5000),
     "the same, without a shared part, 8 columns the arms' own": lambda n: decisions(
         5000, shared=False, own=NUMERIC[:8]
     ),
+    "warm start without the fit": warm_start,
     "log in stretches": lambda n: log_build(n, whole=False),
     "log as one array": lambda n: log_build(n, whole=True),
 }

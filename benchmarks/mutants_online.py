@@ -79,7 +79,7 @@ MUTANTS = [
         ("reward-two", "self.rewards += 1", "self.rewards += 2", "a reward counts twice"),
         ("row-two", "self.rewards += 1", "self.rewards += 1\n        self.memory.plays.add(played.task, played.features, "
          "value, played.is_baseline, played.claim, number)", "a reward is learned twice"),
-        ("logs-twice", "if any(block.call == call for block in self.ledger.logs()):", "if False:", "a log counts twice"),
+        ("logs-twice", "if call in {block.call for block in self.ledger.logs()}:", "if False:", "a log counts twice"),
         ("label-lost", "if record.low == record.high:", "if False:", "claimed rewards are not learned from"),
         ("offer-lost", "if record.offered is not None:", "if False:", "nothing is known of what is offered"),
         ("tally-kept", "self.tallies.start_anew(alarm.task)", "pass", "gains from before a drift are reported"),

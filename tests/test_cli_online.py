@@ -49,7 +49,7 @@ COLUMNS = (
 
 def test_fit_decide_status(logs, tmp_path):
     model = str(tmp_path / "model.banister")
-    fitted = json.loads(run("fit", logs, *COLUMNS, "--alpha", "0.1", "--seed", "0", "--out", model))
+    fitted = json.loads(run("fit", logs, *COLUMNS, "--alpha", "0.1", "--seed", "0", "--out", model, "--json"))
     assert fitted["model_version"] == 1
     assert {t["gate"] for t in fitted["tasks"]} == {"open"}
     world = World()
@@ -61,17 +61,17 @@ def test_fit_decide_status(logs, tmp_path):
     one = json.loads(run("decide", model, '{"id": 1, "reward": 0.5}'))
     assert one == {"id": 1, "outcome": "accepted"}
     assert json.loads(run("decide", model, '{"refit": true}')) == {"model_version": 2}
-    report = json.loads(run("status", model, "--audit"))
+    report = json.loads(run("status", model, "--audit", "--json"))
     assert (report["decisions"], report["rewards"]) == (20, 1)
     assert report["audit"]["passed"]
-    assert json.loads(run("status", model))["pending"] == 19
+    assert json.loads(run("status", model, "--json"))["pending"] == 19
 
 
 def test_evaluate(logs):
     more = ("--propensity", "p", "--share", "0.6")
-    report = json.loads(run("evaluate", logs, *COLUMNS, *more))
+    report = json.loads(run("evaluate", logs, *COLUMNS, *more, "--json"))
     assert report["requests"] == 240
-    assert {e["method"] for e in report["uplift"]} >= {
+    assert {e["method"] for e in report["gains"]} >= {
         "inverse propensity",
         "self-normalised",
         "doubly robust",

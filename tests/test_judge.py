@@ -10,7 +10,16 @@ from banister.learner.memory import Memory
 from banister.safety.belief import Believer
 from banister.safety.constraint import Constraint
 from banister.safety.frame import Frame
-from banister.safety.reasons import BASELINE_BEST, CERTIFIED, DISAGREES, DRIFT, NEW_TASK, TOO_UNCERTAIN
+from banister.safety.reasons import (
+    BASELINE_BEST,
+    CERTIFIED,
+    DISAGREES,
+    DRIFT,
+    IDENTICAL,
+    NEW_TASK,
+    REASONS,
+    TOO_UNCERTAIN,
+)
 from belief_world import UNKNOWN, World, belief
 
 
@@ -45,11 +54,14 @@ def plain(b, constraint, gates, t, A, xb, index, low, high, std):
         mean, V = mean + beta_of * (r - x0 @ mean), V - np.outer(beta_of, beta_of) * total
         to_beat = r
     code = BASELINE_BEST
+    twins = np.isclose(A, xb, rtol=1e-12, atol=0).all(axis=1)
+    if twins.all() and len(A) > 1:
+        return -1, np.nan, told, IDENTICAL
     for k in np.argsort(-(X @ mean), kind="stable"):
         x, m = X[k], X[k] @ mean
         if not m > to_beat:
             break
-        if k == index:
+        if k == index or twins[k]:
             continue
         code = TOO_UNCERTAIN
         ahead = max(
@@ -83,7 +95,7 @@ def agree(learner, task, A, index, xb, low, high, std):
             [out.bound[i], out.floor[i]], [bound, floor], rtol=1e-10, atol=1e-10 * size
         )
     np.testing.assert_array_equal(learner.gates.codes, gates)
-    return np.bincount(out.code, minlength=7)
+    return np.bincount(out.code, minlength=len(REASONS))
 
 
 def serving(b, alpha=0.2, *, literal=False):
@@ -113,6 +125,8 @@ def test_every_request_is_judged_as_the_plain_twin_does(seed, literal, vector):
     m, K = 25, 4
     task, A = rng.integers(3, size=m), rng.normal(size=(m, K, 3))
     index = rng.integers(K, size=m)
+    A[rng.random(m) < 0.2, :2] = A[0, 0]  # some requests with twins, and below some of nothing else
+    A[:3] = A[:3, :1]
     xb = A[np.arange(m), index]
     if vector:
         index, xb = np.full(m, -1), rng.normal(size=(m, 3))
@@ -226,9 +240,22 @@ def test_the_next_best_is_tried():
     assert verdict[1] == pytest.approx(0.7 - 0.2)
 
 
+def test_actions_that_cannot_be_told_from_the_baseline_are_never_certified():
+    alike = [[1.0, 0.0], [1.0, 0.0], [1.0 + 1e-15, 0.0]]
+    # the label says less than the estimate, which the baseline's twins would seem to beat
+    told = {"high": 0.95, "labelled": np.array([True]), "label_error": 1.0}
+    for extra in ({}, told):
+        assert one(np.diag([1e-9, 0.0]), actions=alike, **extra)[0][::3] == (-1, IDENTICAL)
+    assert one(np.zeros((2, 2)), actions=alike[:1])[0][3] == BASELINE_BEST  # one action alone is no choice
+    # a twin beside a real alternative: only that one counts
+    worse = [*alike, [0.0, 0.1]]
+    assert one(np.diag([1e-9, 0.0]), actions=worse, **told)[0][::3] == (-1, BASELINE_BEST)
+    assert one(np.zeros((2, 2)), actions=[*alike, [0.0, 1.0]])[0][::3] == (3, CERTIFIED)
+    # a difference in a feature that the baseline has not is none of rounding
+    assert one(np.zeros((2, 2)), actions=[[1.0, 0.0], [1.0, 1e-9]])[0][3] == CERTIFIED
+
+
 def test_the_baseline_in_the_list_is_never_certified():
-    verdict, _ = one(np.zeros((2, 2)), actions=[[1.0, 0.0], [1.0, 0.0]])
-    assert verdict[3] == BASELINE_BEST
     # its own estimate stands above what its label says, so it is a candidate, and skipped
     verdict, _ = one(
         np.diag([1e-9, 0.0]), high=0.95, mean=(1.0, 0.5), labelled=np.array([True]), label_error=1.0

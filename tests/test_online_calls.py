@@ -82,7 +82,7 @@ def test_a_reward_taken_back_is_left_out_of_the_next_fit(tmp_path):
         again.export(tmp_path / "out.parquet")
         frame = pl.read_parquet(tmp_path / "out.parquet")
         assert frame.filter("retracted")["id"].to_list() == [wild.id]
-        assert frame["probability"].to_list() == [1.0] * 301
+        assert frame["propensity"].to_list() == [1.0] * 301
 
 
 def test_only_a_reward_can_be_taken_back():

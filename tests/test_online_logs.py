@@ -111,24 +111,26 @@ def test_dry_run_says_what_would_happen(frame):
     bandit = SafeBandit(alpha=0.1, seed=0)
     report = bandit.dry_run(frame, baseline_reward="r_b", actions="A")
     assert (report.rows, report.requests, report.candidates) == (300, 300, "logged")
-    assert report.certified > 0.5
-    assert report.uplift[0].low < report.uplift[0].value < report.uplift[0].high
-    assert report.uplift[0].value > 0
-    assert "direct" in report.uplift[0].method
+    assert report.left > 0.5
+    assert report.gain.low < report.gain.value < report.gain.high
+    assert report.gain.value > 0
+    assert "model" in report.gain.method
     assert len(report.tasks) == 12
     assert bandit.status().decisions == 0
     assert json.dumps(report.to_dict())
-    assert "certified" in str(report)
+    assert str(report).startswith("would leave the baseline in ")
     drawn = bandit.dry_run(frame, baseline_reward="r_b")
     assert drawn.candidates == "drawn"
 
 
 def test_a_dry_run_on_too_little_says_what_is_missing():
     report = SafeBandit(alpha=0.1, seed=0).dry_run(log(World(), 60, labels=False))
-    assert report.certified == 0
+    assert (report.left, report.gain, report.gains) == (0, None, [])
     reasons = {t.reason for t in report.tasks if t.requests}
     assert "kept:too-uncertain" in reasons
-    assert reasons <= {"kept:too-uncertain", "kept:baseline-best", "fallback:new-task"}
+    # a task whose only judged row is all that can be drawn for it offers nothing but that row
+    kept = {"kept:too-uncertain", "kept:baseline-best", "kept:identical-features"}
+    assert reasons <= {*kept, "fallback:new-task"}
     assert any(t.rows_needed for t in report.tasks)
 
 
@@ -140,11 +142,11 @@ def test_dry_run_estimates_agree_with_the_truth():
     report = SafeBandit(alpha=0.1, seed=0).dry_run(
         frame, baseline_reward="r_b", actions="A", baseline="b", propensity="p"
     )
-    assert [e.method for e in report.uplift][1:] == ["inverse propensity", "self-normalised", "doubly robust"]
-    best = report.uplift[0].value
-    for e in report.uplift[1:]:
+    assert [e.method for e in report.gains][1:] == ["inverse propensity", "self-normalised", "doubly robust"]
+    best = report.gains[0].value
+    for e in report.gains[1:]:
         assert abs(e.value - best) < 2 * (e.high - e.low)
-    widths = {e.method: e.high - e.low for e in report.uplift}
+    widths = {e.method: e.high - e.low for e in report.gains}
     assert widths["doubly robust"] < widths["inverse propensity"]
 
 
@@ -178,7 +180,29 @@ def test_off_policy_by_hand():
     q, new = np.array([1.0, 1.0, 2.0, 4.0]), np.array([1.0, 5.0, 2.0, 4.0])
     assert doubly_robust(r, p, hit, q, new).value == pytest.approx((1 + 5 + (2 + 4 * 1) + 4) / 4)
     assert inverse_propensity(r, p, hit).rows == pytest.approx(7**2 / (4 + 16 + 1))
-    assert direct(r, 0.0, "direct").minus(1.0).value == 1.5
+
+
+def test_gains_over_another_policy_by_hand():
+    """Rows 0 and 1 differ: the new policy plays what was played in row 0, the old one in row 1."""
+    r, p = np.array([1.0, 2.0, 3.0]), np.array([0.5, 0.5, 1.0])
+    new, old = np.array([True, False, True]), np.array([False, True, True])
+    assert inverse_propensity(r, p, new, than=old).value == pytest.approx((2 - 4) / 3)
+    assert self_normalised(r, p, new, than=old).value == pytest.approx((2 + 3) / 3 - (4 + 3) / 3)
+    q, q_new, q_old = np.full(3, 1.0), np.array([1.0, 5.0, 1.0]), np.array([0.0, 1.0, 1.0])
+    # (1 − 0) + 2 (1 − 1); (5 − 1) − 2 (2 − 1); 0
+    assert doubly_robust(r, p, new, q, q_new, than=old, q_than=q_old).value == pytest.approx((1 + 2) / 3)
+
+
+def test_an_interval_has_no_width_of_zero_by_accident():
+    quiet, p = np.zeros(6), np.full(6, 0.5)
+    some = np.array([True, True, True, False, False, False])
+    for e in (inverse_propensity(quiet, p, some), self_normalised(quiet, p, some), direct(quiet, 0.0, "m")):
+        assert (e.value, e.low, e.high) == (0.0, -np.inf, np.inf)
+    # one row alone speaks for the difference: its spread beside the rows that agree says nothing
+    r, one = np.array([1.0, 0.0, 1.0, 0.0, 1.0, 0.0]), np.eye(1, 6, dtype=bool)[0]
+    e = inverse_propensity(r, p, one | some, than=some & ~one)
+    assert e.rows == 1.0
+    assert (e.low, e.high) == (-np.inf, np.inf)
 
 
 def test_a_perfect_model_makes_doubly_robust_exact():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,10 +15,9 @@ from banister.online._digest import digests
 from banister.online.files import write_atomically
 from banister.online.model import Marks, Model
 from banister.online.model_file import pack, require, unpack
-from banister.online.needed import rows_needed
+from banister.online.needed import exploring, rows_needed
 from banister.online.tallies import Tallies
 from banister.safety.belief import Belief
-from banister.safety.constraint import Constraint
 from banister.safety.frame import Frame
 from banister.safety.gates import EVERY_TASK
 from banister.safety.labels import Claims
@@ -100,18 +101,32 @@ def belief_of(mean, V, *, z=2.0, scale=1.0, reward=1.0) -> Belief:
 
 
 def test_rows_needed_by_hand():
-    """Estimate 2 above a floor of 0.9: z·se just below 2.2 must shrink to 1.1, so four times the rows.
+    """z·se is 2 · 2 = 4 now. With rows of the same kind it halves when they are four times as many; with rows
+    of another, one unit of information each, the variance 4 becomes 4/(1 + 4n)."""
+    belief = belief_of([[1.0, 0.0]], 4 * np.eye(2)[None])
+    one, height = np.array([[1.0, 0.0]]), np.array([1.0])
+    everything, nothing = np.eye(2), np.diag([0.0, 1.0])
+    assert rows_needed(belief, 0, one, height, everything, had=10) == 150  # 16 times as many
+    assert rows_needed(belief, 0, one, height, everything) == 4  # 16/(1 + 4n) = 1
+    assert rows_needed(belief, 0, one, height, 0.05 * everything) == 75
+    assert rows_needed(belief, 0, one, height, nothing) is None  # what is not played is not learned
+    assert rows_needed(belief, 0, one, height, nothing, had=10) is None
+    assert rows_needed(belief, 0, one, 4 * height, nothing) == 0
+    assert rows_needed(belief, 0, one, -height, everything, had=10) is None
+    assert rows_needed(belief, 99, one, height, everything) is None
+    # the median of three contrasts: heights 4 (now), 1 and 0.1
+    three = np.repeat(one, 3, axis=0)
+    assert rows_needed(belief, 0, three, np.array([4.0, 1.0, 0.1]), everything) == 4
+    # at least two explored rows for each coefficient; nothing more where nothing is needed
+    assert [exploring(n, belief) for n in (4, 1000, 0, None)] == [80, 1000, 0, None]
 
-    The belief is held in units of 2 for features and 4 for rewards: 4 · (x/2) = 2 x is expected.
-    """
-    V = np.eye(2)[None] * (2.199 / 2.0 / 4.0 / 0.5) ** 2
-    belief = belief_of([[1.0, 0.0]], V, scale=2.0, reward=4.0)
-    constraint, sets, baseline = Constraint(0.1), [np.array([[1.0, 0.0]])], np.zeros((1, 2))
-    assert rows_needed(belief, constraint, 0, 10, sets, baseline, np.array([1.0])) == 30
-    assert rows_needed(belief, constraint, 99, 10, sets, baseline, np.array([1.0])) is None
-    assert rows_needed(belief, constraint, 0, 0, sets, baseline, np.array([1.0])) is None
-    assert rows_needed(belief, constraint, 0, 10, sets, baseline, np.array([9.0])) is None
-    assert rows_needed(belief, constraint, 0, 200, sets, baseline, np.array([-9.0])) == 0
+
+def test_the_allowance_for_the_left_over_shrinks_with_the_variance():
+    """Variance 4 and an allowance of 2 √(1⁴ 0.5²) = 1: z·se = 2 √5 now, 2 √(5/4) with four times the rows."""
+    plain = belief_of([[1.0, 0.0]], 4 * np.eye(2)[None])
+    belief = dataclasses.replace(plain, away=np.eye(2)[None], left=np.array([0.5, 0.0]))
+    one, height = np.array([[1.0, 0.0]]), np.array([2 * np.sqrt(5 / 4) + 1e-9])
+    assert rows_needed(belief, 0, one, height, np.eye(2), had=10) == 30
 
 
 def test_a_model_comes_back_from_its_bytes_bit_for_bit():

@@ -134,12 +134,12 @@ def test_a_store_that_cannot_be_made_leaves_nothing(tmp_path, monkeypatch):
 def test_status_beside_a_server_and_against_a_receipt(tmp_path):
     path, kept = tmp_path / "s.banister", tmp_path / "receipt.json"
     world, bandit = trained(60, path=path)
-    code, out = run("status", str(path))
+    code, out = run("status", str(path), "--json")
     kept.write_text(out)
     world.play(bandit, 5)
     assert code == 0
     assert json.loads(out)["receipt"] == {**json.loads(out)["receipt"], "decisions": 60, "rewards": 60}
-    code, out = run("status", str(path), "--receipt", str(kept))
+    code, out = run("status", str(path), "--receipt", str(kept), "--json")
     assert (code, json.loads(out)["audit"]["passed"]) == (0, True)
     bandit._engine.store.ledger._db.execute("UPDATE rewards SET value = -value WHERE id = 60")
     assert run("status", str(path), "--receipt", str(kept))[0] == 1

@@ -12,14 +12,16 @@ import numpy as np
 import polars as pl
 import pytest
 
+import banister as bn
 from banister import TaskData, theory
 from banister.cli.app import main
 from banister.errors import DataFileError, InputError, SettingError
 from banister.studies.plan_bounds import Population, model_population, paper_bounds
-from banister.studies.plan_logs import read_logs, study_logs
+from banister.studies.plan_logs import _interval, read_logs, study_logs
 from banister.studies.plan_setting import PlanSetting
 from banister.studies.plan_trials import Group, Spread, Trial
 from banister.studies.planner import Plan, plan
+from raw_world import Shop
 
 PAPER = PlanSetting()
 SMALL = PlanSetting(dim=12, rank=1, tasks=12, actions=5, baseline_rank=3, rows_per_epoch=20, epochs=2)
@@ -332,15 +334,46 @@ def test_reading_logs(log_file: Path, tmp_path: Path):
     assert (data.n_rows, data.dim, data.n_tasks) == (900, 10, 30)
     with pytest.raises(InputError, match="no column 'shop'"):
         read_logs(log_file, task="shop", reward="y", features="f*")
-    with pytest.raises(InputError, match="matches --features 'g"):
+    with pytest.raises(InputError, match=r"No column matches features='g\*'; the log has f0"):
         read_logs(log_file, task="store", reward="y", features="g*")
-    with pytest.raises(DataFileError, match="no file"):
+    with pytest.raises(DataFileError, match="does not exist"):
         read_logs(tmp_path / "none.csv", task="store", reward="y", features="f*")
     with pytest.raises(DataFileError, match=r"neither \.parquet nor \.csv"):
         read_logs(tmp_path / "logs.txt", task="store", reward="y", features="f*")
     (tmp_path / "bad.parquet").write_text("not parquet")
-    with pytest.raises(DataFileError, match="cannot be read as parquet"):
+    with pytest.raises(DataFileError, match="cannot be read"):
         read_logs(tmp_path / "bad.parquet", task="store", reward="y", features="f*")
+
+
+def test_every_interval_holds_its_estimate():
+    """A bias that refits show moves the interval; it must not move it past the estimate itself."""
+    assert _interval(1.0, np.array([2.0, 2.0, 2.1])).high == 1.0
+    assert _interval(1.0, np.array([0.4, 0.5, 0.5])).low == 1.0
+    for seed in range(3):
+        found = study_logs(_logs(seed, dim=6, tasks=12, rows=12, noise=1.0)[0])
+        for e in (found.noise, found.kappa, found.mu, found.signal):
+            assert e.low <= e.value <= e.high
+
+
+def test_a_raw_log_is_read_with_its_arms(tmp_path, monkeypatch, capsys):
+    log = Shop(noise=0.3).log(2500)
+    log.write_csv(tmp_path / "log.csv")
+    made = bn.Arms.of_log(log, arm="banner", context=["age", "device"], shared=False)
+    data = read_logs(tmp_path / "log.csv", task="store", reward="revenue", arms=made, arm="banner")
+    assert (data.n_rows, data.n_tasks) == (2500, 8)
+    # 3 arms × (1, age, its gaps, two of three devices); "other", which never came, is left out
+    assert data.dim == 15
+    columns = ["--task", "store", "--arm", "banner", "--reward", "revenue", "--trials", "0", "--json"]
+    raw = ["--logs", str(tmp_path / "log.csv"), *columns]
+    assert _run(monkeypatch, *raw, "--context", "age,device") == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["logs"]["dim"] == answer["setting"]["dim"] == 15
+    assert (answer["setting"]["actions"], answer["setting"]["baseline_rank"]) == (3, 2)
+    assert answer["setting"]["known_baseline"] is False
+    assert _run(monkeypatch, *raw, "--context", "age,shoe", "--categorical", "age") == 2
+    error = " ".join(capsys.readouterr().err.split())
+    assert "no column 'shoe'" in error
+    assert "store, age, device, banner, usual, p, revenue" in error
 
 
 # --- the command ----------------------------------------------------------------------------------
@@ -357,16 +390,15 @@ def test_the_command_prints_a_table_and_writes_a_picture(monkeypatch, capsys, tm
     sizes = ["--dim", "12", "--rank", "1", "--tasks", "12", "--rows-per-epoch", "20", "--epochs", "1"]
     picture = tmp_path / "plan.svg"
     assert _run(monkeypatch, *sizes, "--trials", "1", "--figure", str(picture)) == 0
+    plain = capsys.readouterr().out
+    assert _run(monkeypatch, *sizes, "--trials", "1", "--bounds") == 0
     printed = capsys.readouterr().out
-    for words in (
-        "largest safe ρ",
-        "iterations",
-        "rows a task",
-        "sharing pays",
-        "communication",
-        "below the",
-    ):
+    for words in ("rows a task", "sharing pays", "below the", "never learning"):
         assert words in printed
+        assert words in plain
+    for constant in ("largest safe ρ", "iterations", "communication", "by the bound", "κ=", "by rates"):
+        assert constant in printed
+        assert constant not in plain  # constants of the theory only where they are asked for
     assert picture.read_text().count("<svg") == 1
 
 
@@ -378,11 +410,14 @@ def test_the_command_reads_logs_and_prints_json(monkeypatch, capsys, log_file):
     assert answer["setting"]["rank"] == answer["logs"]["rank"] == 2
     assert answer["setting"]["noise"] == answer["logs"]["noise"]["value"] == pytest.approx(0.3, rel=0.1)
     assert answer["simulated"]["shared"] is None
+    assert "bounds" not in answer
+    assert _run(monkeypatch, "--logs", str(log_file), *columns, "--trials", "0", "--json", "--bounds") == 0
+    assert json.loads(capsys.readouterr().out)["bounds"]["rho"]["median"] > 0
 
 
 def test_the_table_says_what_the_logs_hold(monkeypatch, capsys, log_file):
     columns = ["--task", "store", "--reward", "y", "--trials", "0"]
-    assert _run(monkeypatch, "--logs", str(log_file), *columns) == 0
+    assert _run(monkeypatch, "--logs", str(log_file), *columns, "--bounds") == 0
     printed = capsys.readouterr().out
     assert "900 rows" in printed
     assert "…kappa" in printed
@@ -405,6 +440,8 @@ def test_what_is_given_overrules_the_logs(monkeypatch, capsys, log_file):
         (["--figure", "plan.png", "--trials", "0"], "--trials"),
         (["--logs", "missing.parquet"], "missing.parquet"),
         (["--logs", "missing.parquet", "--alpha", "0"], "alpha=0"),
+        (["--arm", "banner"], "give it with --logs"),
+        (["--logs", "missing.parquet", "--context", "age"], "--context needs --arm"),
     ],
 )
 def test_errors_are_one_line_and_exit_code_two(monkeypatch, capsys, arguments, words):

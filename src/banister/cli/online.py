@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from banister.cli.app import app
+from banister.cli.columns import Arm, Categorical, Context, arms_of
 from banister.cli.pooled import fit_pool
 from banister.errors import InputError
 
@@ -33,21 +36,13 @@ _Baseline = Annotated[
         "of names, or an arm."
     ),
 ]
-_Arm = Annotated[
-    str | None, typer.Option(help="Column that names what was played: the log is raw, its arms have names.")
-]
-_Context = Annotated[
-    str | None,
-    typer.Option(help="Raw columns of the context, with commas; numbers, categories, dates, gaps."),
-]
-_Categorical = Annotated[
-    str | None, typer.Option(help="Those of them that are categories although they hold numbers.")
-]
 _Alpha = Annotated[
     float, typer.Option(help="Share of the baseline reward that may be risked, between 0 and 1.")
 ]
 _Rank = Annotated[int | None, typer.Option(help="Directions that tasks share; found in the data by default.")]
 _Seed = Annotated[int | None, typer.Option(help="Of all randomness; drawn by default.")]
+
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 _Pool = Annotated[
     str | None, typer.Option(help="disk or ray: fit the representation of a packed folder, nothing else.")
@@ -62,21 +57,6 @@ def _columns(features: str, **names: str | None) -> dict[str, Any]:
     return {"features": features.split(",") if "," in features else features, **names}
 
 
-def _split(names: str | None) -> list[str]:
-    return [name.strip() for name in (names or "").split(",") if name.strip()]
-
-
-def _arms(logs: Path, arm: str | None, context: str | None, categorical: str | None) -> Any:
-    """What makes features of a raw log; None for a log of ready-made ones."""
-    if arm is None:
-        if context is not None or categorical is not None:
-            raise InputError("--context needs --arm, the column that names what was played.")
-        return None
-    from banister.features.arms import Arms
-
-    return Arms.of_log(logs, arm=arm, context=_split(context), categorical=_split(categorical))
-
-
 def _log_columns(arm: str | None, features: str, actions: str | None, **names: str | None) -> dict[str, Any]:
     """The columns that `warm_start` and `dry_run` are told of, for a raw log or one of feature rows."""
     if arm is not None:
@@ -86,6 +66,23 @@ def _log_columns(arm: str | None, features: str, actions: str | None, **names: s
 
 def _print(value: Any) -> None:
     typer.echo(json.dumps(value, ensure_ascii=False))
+
+
+def _tell(report: Any, as_json: bool) -> None:
+    """A report as a table of 80 columns, or as JSON."""
+    if as_json:
+        _print(report.to_dict())
+    else:
+        typer.echo(str(report))
+
+
+def _command(name: str, logs: Path, options: dict[str, Any]) -> str:
+    """A command that can be pasted; options that were left out stay out."""
+    words = ["banister", name, str(logs)]
+    for option, value in options.items():
+        if value is not None:
+            words += [f"--{option.replace('_', '-')}", str(value)]
+    return shlex.join(words)
 
 
 @app.command()
@@ -98,15 +95,16 @@ def fit(
     baseline_reward: _Known = None,
     actions: _Actions = None,
     baseline: _Baseline = None,
-    arm: _Arm = None,
-    context: _Context = None,
-    categorical: _Categorical = None,
+    arm: Arm = None,
+    context: Context = None,
+    categorical: Categorical = None,
     alpha: _Alpha = 0.1,
     rank: _Rank = None,
     seed: _Seed = None,
     pool: _Pool = None,
     address: _Address = None,
     shards: _Shards = None,
+    as_json: _Json = False,
 ) -> None:
     """Fit a model to logs of the policy in place.
 
@@ -116,7 +114,7 @@ def fit(
     [bold]A raw log[/]: banister fit log.csv --task store --arm banner --context 'age,basket,device,region'
     --reward click --alpha 0.1 --out shop.banister
 
-    Prints where every task stands, as JSON: its rows, and "open" or what keeps its gate shut.
+    Prints where every task stands: its rows, and "open" or what keeps its gate shut.
 
     With [bold]--pool[/] the representation alone is fitted, to a folder that `banister data pack` made:
     banister fit packed --pool disk --out model.npz
@@ -127,17 +125,18 @@ def fit(
     from banister.features.frames import read_frame
     from banister.online.bandit import SafeBandit
     from banister.online.files import ledger_path, remove_store
-    from banister.online.logs import read_logs
-    from banister.online.raw import read_raw_logs
+    from banister.online.logs import LogRows, read_logs
+    from banister.online.raw import RawRows, raw_rows
 
     if out.exists() or ledger_path(out).exists():
         raise InputError(f"There is a model at {str(out)!r} already; remove it, or choose another name.")
     names = {"task": task, "reward": reward, "baseline_reward": baseline_reward, "baseline": baseline}
-    made, frame = _arms(logs, arm, context, categorical), read_frame(logs)
+    made, frame = arms_of(logs, arm, context, categorical), read_frame(logs)
+    rows: LogRows | RawRows
     if made is None:
         rows = read_logs(frame, **_log_columns(arm, features, actions, **names))
     else:
-        rows = read_raw_logs(frame, made.learn(frame), **_log_columns(arm, features, actions, **names))
+        rows = raw_rows(frame, made.learn(frame), **_log_columns(arm, features, actions, **names))
     with SafeBandit(alpha, features=made, path=out, rank=rank, seed=seed, refits="manual") as bandit:
         try:
             bandit.warm_start(rows)
@@ -145,7 +144,7 @@ def fit(
             bandit.close()
             remove_store(out)
             raise
-        _print(bandit.status().to_dict())
+        _tell(bandit.status(), as_json)
 
 
 @app.command()
@@ -217,31 +216,62 @@ def evaluate(
         str | None,
         typer.Option(help="Column with the probability of what was played, for estimates from rewards."),
     ] = None,
-    arm: _Arm = None,
-    context: _Context = None,
-    categorical: _Categorical = None,
+    arm: Arm = None,
+    context: Context = None,
+    categorical: Categorical = None,
     share: Annotated[
         float, typer.Option(help="Share of the rows, in their order, to fit; the rest is judged.")
     ] = 0.5,
     alpha: _Alpha = 0.1,
     rank: _Rank = None,
     seed: _Seed = 0,
+    time: Annotated[
+        str | None, typer.Option(help="Column of dates or times, to tell how many days a need takes.")
+    ] = None,
+    as_json: _Json = False,
 ) -> None:
-    """What a bandit would have done on logs, before going live: share certified, uplift, data still needed.
+    """What a bandit would have done on logs, before going live.
+
+    First the share of requests that would leave the baseline and what that earns, then why the rest stays,
+    how many rows are still needed, and what to do next, with the command.
 
     [bold]Example[/]: banister evaluate logs.parquet --task store --reward revenue --features 'f*'
     --actions offered --baseline usual --propensity p
 
-    Estimates say how they were made: "direct" ones are a model's opinion, the others come from logged rewards
-    and need the logging policy's probabilities.
+    Estimates say how they were made: a model's opinion, or from logged rewards themselves, which needs the
+    logging policy's probabilities.
     """
     from banister.online.bandit import SafeBandit
 
-    made = _arms(logs, arm, context, categorical)
+    made = arms_of(logs, arm, context, categorical)
     bandit = SafeBandit(alpha, features=made, rank=rank, seed=seed, refits="manual")
     names = {"task": task, "reward": reward, "baseline_reward": baseline_reward, "propensity": propensity}
     columns = _log_columns(arm, features, actions, **names, baseline=baseline)
-    _print(bandit.dry_run(logs, share=share, **columns).to_dict())
+    found = bandit.dry_run(logs, share=share, time=time, **columns)
+    given: dict[str, Any] = {
+        "task": task,
+        "reward": reward,
+        "baseline_reward": baseline_reward,
+        "baseline": baseline,
+    }
+    given |= {"arm": arm, "context": context, "categorical": categorical} if arm else {"features": features}
+    given |= {"actions": actions, "alpha": alpha, "rank": rank}
+    _tell(replace(found, next=_with_command(found.next, logs, given, propensity, time)), as_json)
+
+
+def _with_command(
+    step: Any, logs: Path, given: dict[str, Any], propensity: str | None, time: str | None
+) -> Any:
+    """The next step with the command that takes it; or, after more rows, the one to repeat."""
+    if step.kind == "live":
+        return replace(step, command=_command("fit", logs, {**given, "out": logs.with_suffix(".banister")}))
+    if step.kind in ("more", "explore", "rewards", "unknown"):
+        more = {"propensity": propensity, "time": time}
+        return replace(step, command=_command("evaluate", logs, {**given, **more}))
+    if step.kind == "features":
+        raw = {"task": given["task"], "reward": given["reward"], "arm": "ARM", "context": "COLUMN,COLUMN"}
+        return replace(step, command=_command("evaluate", logs, raw))
+    return step
 
 
 @app.command()
@@ -254,10 +284,11 @@ def status(
         Path | None,
         typer.Option(help="A receipt kept from before, as JSON: the audit compares the ledger with it."),
     ] = None,
+    as_json: _Json = False,
 ) -> None:
-    """Where every task stands: rows, share certified, uplift with interval, worst margin, why not certified.
+    """Where every task stands: what left the baseline and what that earned, why the rest stays, what to do.
 
-    Works while another process serves. "receipt" in the answer is what to keep elsewhere for a later audit.
+    Works while another process serves. With --json there is "receipt", to keep elsewhere for a later audit.
 
     [bold]Example[/]: banister status model.banister --audit
     """
@@ -265,15 +296,19 @@ def status(
 
     kept = None if receipt is None else _receipt(receipt)
     with SafeBandit.open_read_only(model) as bandit:
-        report = {**bandit.status().to_dict(), "receipt": bandit.receipt().to_dict()}
-        if not audit and kept is None:
-            _print(report)
-            return
-        found = bandit.audit(kept)
-    _print(
-        {**report, "audit": {"passed": found.passed, "repeated": found.repeated, "problems": found.problems}}
-    )
-    raise typer.Exit(0 if found.passed else 1)
+        report, head = bandit.status(), bandit.receipt().to_dict()
+        found = bandit.audit(kept) if audit or kept is not None else None
+    passed = found is None or found.passed
+    if as_json:
+        told = {} if found is None else {"audit": _audited(found)}
+        _print({**report.to_dict(), "receipt": head, **told})
+    else:
+        typer.echo(f"{report}\n\n{found}" if found is not None else str(report))
+    raise typer.Exit(0 if passed else 1)
+
+
+def _audited(found: Any) -> dict[str, Any]:
+    return {"passed": found.passed, "repeated": found.repeated, "problems": found.problems}
 
 
 def _receipt(path: Path) -> Any:

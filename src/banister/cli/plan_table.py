@@ -18,17 +18,17 @@ _ORDER = "C unstated: an order of growth"
 _ALONE_RATE, _OUR_RATE = "Naive extension of Moradipari et al., 2020", "Safe-AltGDmin"
 
 
-def print_plan(plan: Plan, figure: Path | None = None) -> None:
-    """Print the table and the notes."""
+def print_plan(plan: Plan, figure: Path | None = None, *, bounds: bool = False) -> None:
+    """Print the table and the notes; the paper's bounds and their constants if they are asked for."""
     console = Console()
     table = Table(title="A plan for safe multi-task learning", pad_edge=False)
     table.add_column("question", style="bold", overflow="fold")
     table.add_column("answer", overflow="fold")
     table.add_column("where it comes from", style="dim", overflow="fold")
-    sections = [_setting(plan), _safety(plan), _bound_rows(plan), _regret(plan), _sharing(plan)]
-    if plan.logs is not None:
-        sections.insert(0, _logs(plan.logs))
-    for rows in sections:
+    found = [_logs(plan.logs, bounds)] if plan.logs is not None else []
+    theory = [_safety(plan)] if bounds else []
+    sections = [*found, _setting(plan, bounds), *theory, _needed(plan, bounds), _regret(plan, bounds)]
+    for rows in filter(None, [*sections, _sharing(plan, bounds)]):
         for row in rows:
             table.add_row(*row)
         table.add_section()
@@ -39,7 +39,7 @@ def print_plan(plan: Plan, figure: Path | None = None) -> None:
         console.print(f"• The picture is in {figure}.", highlight=False)
 
 
-def _logs(found: LogFindings) -> Rows:
+def _logs(found: LogFindings, bounds: bool) -> Rows:
     least, middle, most = found.counts
     sizes = f"{found.rows:,} rows, {found.tasks} tasks, {found.dim} features"
     strength = f"weakest direction {found.weakest:.1f} times as strong as noise alone"
@@ -47,7 +47,7 @@ def _logs(found: LogFindings) -> Rows:
         ("found in the logs", sizes, f"rows a task: {least} to {most}, median {middle}"),
         ("…rank", f"{found.rank}", strength),
     ]
-    for name in ("noise", "kappa", "mu", "signal"):
+    for name in ("noise", "signal", *(("kappa", "mu") if bounds else ())):
         value = getattr(found, name)
         words = f"{value.value:.3g}  ({value.low:.3g} to {value.high:.3g})"
         rows.append((f"…{name}", words, "features whitened; 90 % by refits of simulated rewards"))
@@ -57,7 +57,7 @@ def _logs(found: LogFindings) -> Rows:
     return rows
 
 
-def _setting(plan: Plan) -> Rows:
+def _setting(plan: Plan, bounds: bool) -> Rows:
     s, scale = plan.setting, plan.bounds["scale"]
     sizes = f"d={s.dim}, r={s.rank}, T={s.tasks}, α={s.alpha:g}, noise {s.noise:.3g}"
     known = "known" if s.known_baseline else "unknown"
@@ -67,7 +67,9 @@ def _setting(plan: Plan) -> Rows:
         (
             "signal and noise",
             f"‖θ_t‖ {scale['task_norm']:.3g}, NSR {scale['nsr']:.3g}",
-            f"κ={scale['kappa']:.3g}, μ={scale['mu']:.3g}, so ‖θ_t‖ ≤ {scale['theta_norm_bound']:.3g}",
+            f"κ={scale['kappa']:.3g}, μ={scale['mu']:.3g}, so ‖θ_t‖ ≤ {scale['theta_norm_bound']:.3g}"
+            if bounds
+            else "spread of expected rewards between actions; noise beside it",
         ),
     ]
 
@@ -93,12 +95,15 @@ def _safety(plan: Plan) -> Rows:
     ]
 
 
+def _needed(plan: Plan, bounds: bool) -> Rows:
+    shared = plan.group(SHARED)
+    return [*(_bound_rows(plan) if bounds else []), *([] if shared is None else _simulated_rows(shared))]
+
+
 def _bound_rows(plan: Plan) -> Rows:
     target, later = plan.bounds["rows"]["target_distance"], plan.bounds["rows"]["later_epoch"]
     words = f"C · {later['rows_per_task']:,.0f}, all tasks C · {later['total']:,.0f}"
-    rows = [("rows a task, by the bound", words, f"{later['source']}, to SD {target:.2g}; {_ORDER}")]
-    shared = plan.group(SHARED)
-    return rows if shared is None else rows + _simulated_rows(shared)
+    return [("rows a task, by the bound", words, f"{later['source']}, to SD {target:.2g}; {_ORDER}")]
 
 
 def _simulated_rows(shared: Group) -> Rows:
@@ -114,7 +119,7 @@ def _simulated_rows(shared: Group) -> Rows:
     ]
 
 
-def _regret(plan: Plan) -> Rows:
+def _regret(plan: Plan, bounds: bool) -> Rows:
     bound, rates = plan.bounds["regret"], plan.bounds["rates"]
     ratio = rates[_ALONE_RATE] / rates[_OUR_RATE]
     rows = [
@@ -123,10 +128,14 @@ def _regret(plan: Plan) -> Rows:
             f"{bound['baseline_only']:,.0f}",
             f"{bound['baseline_per_round']:.3g} a round (Gaussian order statistics)",
         ),
-        ("…by the bound", f"{bound['printed']['value']:,.0f}", "Theorem T10 as printed: no mean in epoch 1"),
-        ("…epoch 1, corrected", f"{bound['first_epoch']['value']:,.0f}", bound["first_epoch"]["source"]),
-        ("…by rates", f"alone {ratio:,.0f} times shared", "Table I: d T √N against √(rNT), no constants"),
     ]
+    if bounds:
+        printed, first = bound["printed"]["value"], bound["first_epoch"]
+        rows += [
+            ("…by the bound", f"{printed:,.0f}", "Theorem T10 as printed: no mean in epoch 1"),
+            ("…epoch 1, corrected", f"{first['value']:,.0f}", first["source"]),
+            ("…by rates", f"alone {ratio:,.0f} times shared", "Table I: d T √N against √(rNT), no constants"),
+        ]
     return rows + [_simulated_regret(plan, g) for g in plan.groups if g.name in (SHARED, ALONE, RIVAL)]
 
 
@@ -144,9 +153,10 @@ def _simulated_regret(plan: Plan, group: Group) -> tuple[str, str, str]:
     return f"…simulated, {names[group.name]}", words, source
 
 
-def _sharing(plan: Plan) -> Rows:
+def _sharing(plan: Plan, bounds: bool) -> Rows:
     bound, groups, pays = plan.bounds["sharing"], plan.by_tasks(), plan.sharing_pays_from()
-    rows = [("sharing pays, by the bound", f"from T = C · {bound['value']:,.0f} on", _ORDER)]
+    asked = ("sharing pays, by the bound", f"from T = C · {bound['value']:,.0f} on", _ORDER)
+    rows = [asked] if bounds else []
     if len(groups) < 2:
         return rows
     words = "at no number of tasks tried" if pays is None else f"from T = {pays} on, of those tried"

@@ -177,22 +177,48 @@ class Arms(Features):
     def _every(self) -> Int:
         return np.arange(len(self._names), dtype=np.int64)
 
-    def _fill(self, frame: Any, start: int, stop: int, action: Int, out: Float) -> None:
+    def coded(self, frame: Any, start: int, stop: int) -> Float | None:
+        """The 1 and the encoded context; None without a context."""
+        return self._z(frame, start, stop) if self.context.width else None
+
+    def expand(self, coded: Float, action: Int) -> Float:
+        """(n, d) feature rows of contexts in their short form and the arms played in them."""
+        out = np.zeros((len(coded), self.dim))
+        self._place_rows(coded, action, out)
+        return out
+
+    def _z(self, frame: Any, start: int, stop: int) -> Float:
         z = np.ones((stop - start, 1 + self.context.width))
         z[:, 1:] = self.context.block(frame, start, stop)
+        return z
+
+    def _fill(self, frame: Any, start: int, stop: int, action: Int, out: Float) -> None:
+        self._place_rows(self._z(frame, start, stop), action, out)
+
+    def _place_rows(self, z: Float, action: Int, out: Float) -> None:
         head = self._head
         out[:, :head] = z[:, :head]
         own = z if self.own is None else z[:, self._own_columns]
-        width = own.shape[1]
-        for arm in range(len(self._names)):
-            rows = np.flatnonzero(action == arm)
-            out[rows, head + arm * width : head + (arm + 1) * width] = own[rows]
+        places = out[:, head:].reshape(len(z), len(self._names), own.shape[1])  # a view: each arm's part
+        places[np.arange(len(z)), action] = own
 
-    def named(self, rows: Float) -> list[str]:
-        """The arm of each feature row (n, d): the one whose own intercept is set."""
+    def places(self, rows: Float) -> Int:
+        """(n,) the place of each feature row's arm (n, d): the one whose own intercept is set."""
         head, dim = self._shape
         starts = range(head, dim, len(self._own_columns))
-        return [self._names[i] for i in np.argmax(np.asarray(rows)[:, list(starts)], axis=1)]
+        return np.asarray(np.argmax(np.asarray(rows)[:, list(starts)], axis=1), dtype=np.int64)
+
+    def named(self, rows: Float) -> list[str]:
+        """The arm of each feature row (n, d)."""
+        return [self._names[i] for i in self.places(rows)]
+
+    def contexts(self, rows: Float) -> Float:
+        """(n, w) the encoded contexts in feature rows (n, d), the 1 in front: the same whatever the arm."""
+        rows, (head, dim) = np.asarray(rows), self._shape
+        if self.shared:
+            return rows[:, :head]
+        own = rows.reshape(len(rows), len(self._names), dim // len(self._names))
+        return np.asarray(own[np.arange(len(rows)), self.places(rows)])
 
     def _state(self) -> dict[str, Any]:
         return {**self._settings(), "columns": context_state(self._context)}

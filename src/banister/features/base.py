@@ -61,6 +61,17 @@ class Features(ABC):
     def index(self, names: Any) -> Int:
         """(n,) the place of each action among `names`; an unknown one is an error that names its row."""
 
+    def coded(self, frame: Any, start: int, stop: int) -> Float | None:
+        """(n, w) what `expand` makes rows of, w > 1, for a stretch of a frame; None: rows have no short form.
+
+        A million rows of five arms are six times as long as what they are made of.
+        """
+        return None
+
+    def expand(self, coded: Float, action: Int) -> Float:
+        """(n, d) feature rows of contexts in their short form and the actions played in them."""
+        raise NotImplementedError
+
     @abstractmethod
     def _fill(self, frame: Any, start: int, stop: int, action: Int, out: Float) -> None:
         """Write the feature rows of a stretch of a frame into zeros (n, d)."""

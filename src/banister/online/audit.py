@@ -33,12 +33,12 @@ from banister.online.record import DecisionRecord, ModelRecord, digest_of
 from banister.online.redraw import drawn_wrong, other_draw, overdrawn
 from banister.online.settings import Settings
 from banister.safety.promise import Promise
-from banister.safety.reasons import BASELINE_BEST, REASONS, TOO_UNCERTAIN, Reason
+from banister.safety.reasons import BASELINE_BEST, IDENTICAL, REASONS, TOO_UNCERTAIN, Reason
 
 _ROUNDING = 1e-9  # a bound is repeated among fewer actions, which may add its terms in another order
 _MOST = 20  # problems spelled out
 _SERVING = 3  # models whose decisions may stand mixed in one ledger
-_KEPT = (REASONS[BASELINE_BEST], REASONS[TOO_UNCERTAIN])
+_KEPT = (REASONS[BASELINE_BEST], REASONS[TOO_UNCERTAIN], REASONS[IDENTICAL])
 
 
 @dataclass

@@ -17,7 +17,7 @@ from banister.data import Number, Whole, plain
 from banister.errors import InputError
 from banister.features.base import Features
 from banister.features.baseline import Baseline
-from banister.features.frames import Logs
+from banister.features.frames import Logs, read_frame
 from banister.online import files, raw
 from banister.online._digest import digests
 from banister.online.audit import Audit, audit
@@ -27,7 +27,9 @@ from banister.online.door import check_id, check_key, check_number, check_reques
 from banister.online.engine import Engine
 from banister.online.head import Receipt
 from banister.online.ledger import Ledger
-from banister.online.logs import LogRows, read_logs
+from banister.online.log_blocks import Log
+from banister.online.logs import LogRows, read_logs, rows_a_day
+from banister.online.raw import RawRows
 from banister.online.refitter import Refitter
 from banister.online.settings import Settings, draws
 from banister.online.sqlite.ledger import SqliteLedger
@@ -332,7 +334,7 @@ class SafeBandit:
 
     def warm_start(
         self,
-        logs: Logs | LogRows,
+        logs: Logs | LogRows | RawRows,
         *,
         task: str = "task",
         reward: str = "reward",
@@ -359,17 +361,18 @@ class SafeBandit:
             "task": task, "reward": reward, "baseline_reward": baseline_reward, "baseline": baseline,
             "propensity": propensity,
         }  # fmt: skip
-        if isinstance(logs, LogRows):
+        rows: Log
+        if isinstance(logs, LogRows | RawRows):
             rows = logs
         elif self.features is not None:
             rows = raw.learn(self, logs, arm=arm, **columns)
         else:
             rows = read_logs(logs, features=features, actions=actions, **columns)
         with self._lock:
-            self._engine.warm_start(rows)
+            self._engine.warm_start(rows, self.features)
         if refit:
             self.refit()
-        return len(rows.y)
+        return len(rows)
 
     def dry_run(
         self,
@@ -383,6 +386,7 @@ class SafeBandit:
         arm: str = "arm",
         baseline: Baseline | None = None,
         propensity: str | None = None,
+        time: str | None = None,
         share: Number = 0.5,
     ) -> DryRun:
         """What would happen on these logs, before going live; nothing changes.
@@ -390,6 +394,7 @@ class SafeBandit:
         Args:
             logs, task, reward, features, baseline_reward, actions, arm, baseline, propensity: as in
                 `warm_start`.
+            time: a column of dates or times, to tell how many days a need takes.
             share: of the rows, in their order, that are fitted; the rest are judged.
         """
         from banister.online.dry_run import dry_run
@@ -398,11 +403,13 @@ class SafeBandit:
             "task": task, "reward": reward, "baseline_reward": baseline_reward, "baseline": baseline,
             "propensity": propensity,
         }  # fmt: skip
+        frame = read_frame(logs)
         if self.features is not None:
-            rows = raw.offers(self.features, logs, arm=arm, **columns)
+            rows = raw.offers(self.features, frame, arm=arm, **columns)
         else:
-            rows = read_logs(logs, features=features, actions=actions, **columns)
-        return dry_run(rows, self.settings, share=check_number(share, "share"))
+            rows = read_logs(frame, features=features, actions=actions, **columns)
+        rate = None if time is None else rows_a_day(frame, time)
+        return dry_run(rows, self.settings, share=check_number(share, "share"), rate=rate)
 
     def refit(self, *, wait: bool = True) -> int:
         """Fit everything seen and swap the model; decisions go on meanwhile. The version that serves now.
@@ -434,11 +441,15 @@ class SafeBandit:
             return audit(ledger, self.settings, [*given, now])
 
     def export(self, path: str | Path) -> int:
-        """Write decisions and their rewards to a Parquet file; the number of rows."""
+        """Write decisions and their rewards to a .parquet file; the number of rows.
+
+        With arms there are their names, places and the encoded contexts, ready for off-policy tools. A path
+        that ends in .vw is written for Vowpal Wabbit (`--cb`): rewarded decisions, costs for rewards.
+        """
         from banister.online.export import export
 
         with self._view() as (ledger, _):
-            return export(ledger, Path(path))
+            return export(ledger, Path(path), self.features)
 
     @contextmanager
     def _view(self) -> Iterator[tuple[Ledger, Receipt]]:

@@ -8,7 +8,6 @@ not seen what they were chosen by.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,27 +18,16 @@ from banister.data import Float, Int
 from banister.errors import InputError
 from banister.learner.learner import Learner
 from banister.learner.memory import SAMPLE, Memory
+from banister.online.advice import Facts, Step, advise
 from banister.online.logs import LogRows
-from banister.online.needed import rows_needed
 from banister.online.off_policy import Estimate, direct, doubly_robust, inverse_propensity, self_normalised
+from banister.online.outlook import Needs, TaskOutlook, in_all, shares
 from banister.online.settings import Settings
+from banister.online.tables import dry_run_table, plain_numbers
 from banister.safety.belief import Belief
-from banister.safety.constraint import Constraint
 from banister.safety.reasons import REASONS, Reason
 
 _CANDIDATES = 10  # actions a request is given where the log does not say what was on offer
-
-
-@dataclass(frozen=True)
-class TaskOutlook:
-    """One task: rows fitted, requests judged, share certified, why not, and rows still needed (or None)."""
-
-    task: str
-    rows: int
-    requests: int
-    certified: float
-    reason: str
-    rows_needed: int | None
 
 
 @dataclass(frozen=True)
@@ -47,46 +35,49 @@ class DryRun:
     """What a dry run found.
 
     Attributes:
-        rows: fitted; `requests` were judged.
-        certified: share of requests with a certified action.
-        moved: share that would leave the baseline.
-        candidates: "logged" action sets, or "drawn" from the task's own log where it does not say.
+        left: share of requests that would leave the baseline.
+        gain: what that is expected to earn above the baseline, a request; None where nothing leaves.
+        gains: the same by every method that the log allows; `gain` is the last of them.
+        rows: fitted; requests: judged.
         earned: mean logged reward of the judged requests.
-        uplift: estimates of the mean gain over the logged policy, each labelled by its method.
+        candidates: "logged" action sets, or "drawn" from the task's own log where it does not say.
+        reasons: share of requests by reason, the most frequent first.
+        rows_needed: rows like those fitted, in all, until half of what looks better would be played; None
+            if they may never be enough.
         at_risk: tasks that the model does not fit.
         tasks: one entry a task.
+        next: what to do now.
     """
 
+    left: float
+    gain: Estimate | None
+    gains: list[Estimate]
     rows: int
     requests: int
-    certified: float
-    moved: float
-    candidates: str
     earned: float
-    uplift: list[Estimate]
+    candidates: str
+    reasons: dict[str, float]
+    rows_needed: int | None
     at_risk: list[str]
     tasks: list[TaskOutlook]
+    next: Step
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
-        return asdict(self)
+        """As JSON can hold it: a bound that is not there is None."""
+        return dict(plain_numbers(asdict(self)))
 
     def __str__(self) -> str:
-        lines = [
-            f"{self.rows} rows fitted, {self.requests} requests judged ({self.candidates} action sets)",
-            f"certified {self.certified:.0%}, leaves the baseline {self.moved:.0%}",
-        ]
-        lines += [f"uplift {e.value:.4g} [{e.low:.4g}, {e.high:.4g}] ({e.method})" for e in self.uplift]
-        return "\n".join(lines + [f"at risk: {', '.join(self.at_risk)}"] * bool(self.at_risk))
+        return dry_run_table(self)
 
 
-def dry_run(rows: LogRows, settings: Settings, *, share: float = 0.5) -> DryRun:
+def dry_run(rows: LogRows, settings: Settings, *, share: float = 0.5, rate: float | None = None) -> DryRun:
     """Fit the first `share` of the log, judge the rest.
 
     Args:
         rows: of the log, as `read_logs` gives them.
         settings: of the bandit that would go live.
         share: of the rows, in their order, to fit.
+        rate: rows a day, to tell how long a need takes.
     """
     if not 0 < share < 1:
         raise InputError(f"share={share!r} must lie strictly between 0 and 1.")
@@ -96,7 +87,8 @@ def dry_run(rows: LogRows, settings: Settings, *, share: float = 0.5) -> DryRun:
     first, rest = rows.part(slice(None, cut)), rows.part(slice(cut, None))
     learner, valuer = (_fitted(part, settings) for part in (first, rest))
     played = _play(learner, rest, settings)
-    return _report(first, rest, learner.belief, valuer.belief, settings.constraint, played)
+    needs = Needs(learner.belief, valuer.belief, settings.constraint, first)
+    return _report(first, rest, needs, played, rate, settings.randomise)
 
 
 def _fitted(rows: LogRows, settings: Settings) -> Learner:
@@ -123,28 +115,26 @@ def _fitted(rows: LogRows, settings: Settings) -> Learner:
 
 @dataclass(frozen=True, eq=False)
 class _Played:
-    """What would have been played: features (m, d), whether certified, codes, and the action sets."""
+    """What would have been played: features (m, d), the reasons, and the action sets."""
 
     features: Float
-    certified: Any
-    code: Int
+    left: Bool
+    reasons: list[str]
     sets: list[Float]
-    bound: Float
 
 
 def _play(learner: Learner, rest: LogRows, settings: Settings) -> _Played:
     sets = _sets(rest, settings.seed)
-    features, certified, codes, bounds = rest.baseline.copy(), np.zeros(len(rest), dtype=bool), [], []
+    features, left, reasons = rest.baseline.copy(), np.zeros(len(rest), dtype=bool), []
     for i, actions in enumerate(sets):
         baseline = int(np.argmax((actions == rest.baseline[i]).all(axis=1)))
         reward = float(rest.baseline_reward[i])
-        chosen, bound, _, code = learner.decide_one(int(rest.task[i]), actions, baseline, reward, reward, 0.0)
-        certified[i] = chosen >= 0
+        chosen, _, _, code = learner.decide_one(int(rest.task[i]), actions, baseline, reward, reward, 0.0)
+        left[i] = chosen >= 0
         if chosen >= 0:
             features[i] = actions[chosen]
-        codes.append(code)
-        bounds.append(bound)
-    return _Played(features, certified, np.array(codes), sets, np.array(bounds))
+        reasons.append(REASONS[code].value)
+    return _Played(features, left, reasons, sets)
 
 
 def _sets(rest: LogRows, seed: int) -> list[Float]:
@@ -162,66 +152,77 @@ def _sets(rest: LogRows, seed: int) -> list[Float]:
 
 
 def _report(
-    first: LogRows, rest: LogRows, belief: Belief, valuer: Belief, constraint: Constraint, played: _Played
+    first: LogRows, rest: LogRows, needs: Needs, played: _Played, rate: float | None, draws: bool
 ) -> DryRun:
-    moved = (played.features != rest.baseline).any(axis=1)
-    outlooks = [
-        _outlook(t, label, first, rest, belief, constraint, played) for t, label in enumerate(rest.labels)
-    ]
+    tasks = _outlooks(first, rest, needs, played)
+    asked = [o for o in tasks if o.requests]
+    left, reasons = float(played.left.mean()), shares(played.reasons)
+    gains = _gains(rest, needs.belief, needs.valuer, played) if played.left.any() else []
+    rows, exploring = (
+        in_all([getattr(o, name) for o in asked]) for name in ("rows_needed", "rows_exploring")
+    )
+    known = bool(needs.belief.known.any())
+    facts = Facts(
+        known, left, needs.better, reasons.get(Reason.IDENTICAL, 0.0), rows, exploring, rate, draws=draws
+    )
     misfits = (Reason.DISAGREES, Reason.DRIFT)
     return DryRun(
-        len(first),
-        len(rest),
-        float(played.certified.mean()),
-        float(moved.mean()),
-        "drawn" if rest.actions is None else "logged",
-        float(rest.y.mean()),
-        _uplifts(rest, belief, valuer, played),
-        [o.task for o in outlooks if o.reason in misfits],
-        outlooks,
-    )
+        left, gains[-1] if gains else None, gains, len(first), len(rest), float(rest.y.mean()),
+        "drawn" if rest.actions is None else "logged", reasons, rows,
+        [o.task for o in tasks if o.reason in misfits], tasks, advise(facts),
+    )  # fmt: skip
 
 
-def _uplifts(rest: LogRows, belief: Belief, valuer: Belief, played: _Played) -> list[Estimate]:
-    """The model's opinion always; estimates from the rewards themselves where probabilities were logged."""
+def _outlooks(first: LogRows, rest: LogRows, needs: Needs, played: _Played) -> list[TaskOutlook]:
+    places = [np.flatnonzero(rest.task == t) for t in range(len(rest.labels))]
+    for t, own in enumerate(places):
+        needs.look(t, [played.sets[i] for i in own], rest.baseline[own], rest.baseline_reward[own])
+    return [
+        TaskOutlook(
+            label, int(np.sum(first.task == t)), len(own),
+            float(played.left[own].mean()) if len(own) else 0.0, shares([played.reasons[i] for i in own]),
+            needs.rows(t), needs.rows_exploring(t),
+        )
+        for t, (label, own) in enumerate(zip(rest.labels, places, strict=True))
+    ]  # fmt: skip
+
+
+def _gains(rest: LogRows, belief: Belief, valuer: Belief, played: _Played) -> list[Estimate]:
+    """Over the baseline: a model's opinion; and from rewards where probabilities were logged."""
     fresh = bool(valuer.known.any())
     b = valuer if fresh else belief
-    step = played.features - rest.X
+    step = played.features - rest.baseline
     gain = np.einsum("nd,nd->n", step, b.theta[rest.task])
-    label = (
-        "direct, by a model of the judged rows" if fresh else "direct, by the model that chose: optimistic"
-    )
+    label = "model of the judged rows" if fresh else "the model that chose: optimistic"
     estimates = [direct(gain, _spread(b, rest.task, step), label)]
     if rest.propensity is not None:
         y, p = rest.y, rest.propensity
-        same: Bool = (played.features == rest.X).all(axis=1)
-        Z_old, Z_new = belief.frame.rows(rest.X), belief.frame.rows(played.features)
+        new, old = (_same(rest.X, Z) for Z in (played.features, rest.baseline))
         theta = belief.frame.reward * belief.mean[rest.task]
-        q_old, q_new = (np.einsum("np,np->n", Z, theta) for Z in (Z_old, Z_new))
-        earned = float(y.mean())
-        estimates.append(inverse_propensity(y, p, same).minus(earned))
-        if same.any():
-            estimates.append(self_normalised(y, p, same).minus(earned))
-        estimates.append(doubly_robust(y, p, same, q_old, q_new).minus(earned))
+        q, q_new, q_old = (
+            np.einsum("np,np->n", belief.frame.rows(Z), theta)
+            for Z in (rest.X, played.features, rest.baseline)
+        )
+        estimates.append(inverse_propensity(y, p, new, than=old))
+        if new.any() and old.any():
+            estimates.append(self_normalised(y, p, new, than=old))
+        estimates.append(doubly_robust(y, p, new, q, q_new, than=old, q_than=q_old))
     return estimates
+
+
+def _same(X: Float, Z: Float) -> Bool:
+    same: Bool = (X == Z).all(axis=1)
+    return same
 
 
 def _spread(belief: Belief, task: Int, step: Float) -> float:
     """Standard error of the mean gain. Tasks share a representation, so their errors are taken to add up."""
     total = 0.0
     for t in np.unique(task):
-        if t < belief.n_tasks and belief.known[t]:
-            total += belief.contrast(int(t), step[task == t].sum(axis=0))[1]
+        own = step[task == t].sum(axis=0)
+        if not own.any():
+            continue
+        if t >= belief.n_tasks or not belief.known[t]:
+            return float("inf")  # something left, and nobody can say what it was worth
+        total += belief.contrast(int(t), own)[1]
     return total / len(task)
-
-
-def _outlook(
-    t: int, label: str, first: LogRows, rest: LogRows, belief: Belief, constraint: Constraint, played: _Played
-) -> TaskOutlook:
-    own, n = rest.task == t, int(np.sum(first.task == t))
-    share = float(played.certified[own].mean()) if own.any() else 0.0
-    codes = Counter(played.code[own & ~played.certified].tolist())
-    reason = str(REASONS[codes.most_common(1)[0][0]] if codes else Reason.CERTIFIED)
-    sets = [played.sets[i] for i in np.flatnonzero(own)]
-    needed = rows_needed(belief, constraint, t, n, sets, rest.baseline[own], rest.baseline_reward[own])
-    return TaskOutlook(label, n, int(own.sum()), share, reason, needed)

@@ -14,6 +14,7 @@ import numpy as np
 
 from banister.data import Float
 from banister.errors import InputError, ModelFileError, ShapeError, UnknownDecisionError
+from banister.features.base import Features
 from banister.learner.account import Account
 from banister.learner.drawer import Drawer
 from banister.learner.learner import Learner
@@ -22,7 +23,7 @@ from banister.online import files
 from banister.online.decision import Decision
 from banister.online.door import Request
 from banister.online.ledger import Ledger, Played
-from banister.online.logs import LogRows
+from banister.online.log_blocks import Log
 from banister.online.mixing import mixed
 from banister.online.model import FORMAT, Model
 from banister.online.posting import post
@@ -441,20 +442,18 @@ class Engine:
         _log.info("retracted the reward of decision %d: %s", number, why)
         return RETRACTED
 
-    def warm_start(self, rows: LogRows) -> None:
+    def warm_start(self, rows: Log, features: Features | None) -> None:
         """Take in logs, all or nothing; the same log is taken in once."""
-        self.check_open(rows.X.shape[1])
+        self.check_open(rows.dim)
         if self.store.decisions:
             raise InputError(
                 f"warm_start comes before the first decision; this bandit has made {self.store.decisions}."
             )
         with self.call():
             codes = [self.store.code_of(label) for label in rows.labels]
-            task = np.array(codes, dtype=np.int64)[rows.task]
-            columns = task, rows.X, rows.y, rows.baseline, rows.baseline_reward
-            new = self.store.add_logs(time.time(), *columns)
-        if new:
-            self.store.remember_logs(*columns)
+            call = self.store.add_logs(time.time(), rows, np.array(codes, dtype=np.int64))
+        if call is not None:
+            self.store.remember_logs(rows.dim, features, call)
 
     @contextmanager
     def view(self) -> Iterator[Ledger]:

@@ -147,7 +147,7 @@ class Ledger(Protocol):
     def alarms(self, after: int = 0) -> list[AlarmRecord]:
         """Drifts numbered above `after`, in order."""
 
-    def logs(self) -> list[LogRecord]:
+    def logs(self) -> Iterable[LogRecord]:
         """All blocks of logged rows, in order."""
 
     def model(self, version: int) -> bytes | None:

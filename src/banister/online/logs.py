@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -13,6 +13,7 @@ from banister.data import Float, Int, as_matrix, as_vector
 from banister.errors import InputError, ShapeError
 from banister.features.frames import Logs, column, listed, read_frame
 from banister.online.door import check_index
+from banister.online.log_blocks import Block, stretches
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +42,17 @@ class LogRows:
 
     def __len__(self) -> int:
         return len(self.y)
+
+    @property
+    def dim(self) -> int:
+        """d."""
+        return int(self.X.shape[1])
+
+    def blocks(self) -> Iterator[Block]:
+        """Stretches of the rows, as a ledger keeps them."""
+        for at in stretches(len(self)):
+            rows = self.X[at].tobytes(), self.baseline[at].tobytes()
+            yield Block(self.task[at], self.y[at], self.baseline_reward[at], *rows)
 
     def part(self, rows: Any) -> LogRows:
         """Some of the rows; labels stay."""
@@ -174,6 +186,31 @@ def propensities(values: Any, name: str) -> Float:
     if len(bad):
         raise InputError(f"Column {name!r} is {chance[bad[0]]} at row {bad[0]}; a propensity lies in (0, 1].")
     return chance
+
+
+def rows_a_day(frame: Any, name: str) -> float:
+    """Rows a day, by a column of dates or times (text of the ISO form too).
+
+    Examples:
+        >>> import polars as pl
+        >>> rows_a_day(pl.DataFrame({"when": ["2024-05-01", "2024-05-02", "2024-05-04"]}), "when")
+        1.0
+    """
+    import polars as pl
+
+    values = column(frame, name, "time")
+    if values.dtype == pl.String:
+        text, values = values, values.str.to_datetime(strict=False)
+        bad = values.is_null() & text.is_not_null()
+        if bad.any():
+            row = bad.arg_max()
+            raise InputError(f"Column {name!r} is {text[row]!r} at row {row}; give dates or times.")
+    if not values.dtype.is_temporal() or values.drop_nulls().len() < 2:
+        raise InputError(f"Column {name!r} holds {values.dtype}, which tells no days; give dates or times.")
+    span = (values.max() - values.min()).total_seconds() / 86400
+    if span <= 0:
+        raise InputError(f"Column {name!r} holds one moment only; the rate of rows cannot be told from it.")
+    return float(len(frame) / span)
 
 
 def _baselines(values: Any, offered: list[Float] | None) -> Float:

@@ -8,7 +8,8 @@ played} / p_i`:
 * doubly robust:       mean of `q(new_i) + w_i (r_i − q(played_i))`; right if either the probabilities or the
                        model q are, and least noisy where q is good.
 
-Intervals are normal ones from the rows' spread (the delta method for the ratio).
+Intervals are normal ones from the rows' spread (the delta method for the ratio). Where the rows show no
+spread (no click among three rows) they have no bounds: a width of zero would be an accident.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from banister.data import Float
 from banister.errors import InputError, ShapeError
 
 _Z = 1.959963984540054
+_FEW = 2.0  # rows of equal weight, below which a spread says nothing: the interval is then without bounds
 
 
 @dataclass(frozen=True)
@@ -34,13 +36,9 @@ class Estimate:
     method: str
     rows: float
 
-    def minus(self, other: float) -> Estimate:
-        """The same, as a difference from a number."""
-        return Estimate(self.value - other, self.low - other, self.high - other, self.method, self.rows)
 
-
-def inverse_propensity(reward: Float, propensity: Float, same: Bool) -> Estimate:
-    """Inverse propensity score.
+def inverse_propensity(reward: Float, propensity: Float, same: Bool, *, than: Bool | None = None) -> Estimate:
+    """Inverse propensity score; with `than`, the matches of another policy, the gain over that one.
 
     Examples:
         >>> r, p = np.array([1.0, 0.0, 1.0, 1.0]), np.full(4, 0.5)
@@ -48,11 +46,13 @@ def inverse_propensity(reward: Float, propensity: Float, same: Bool) -> Estimate
         1.0
     """
     w = _weights(reward, propensity, same)
-    return _of_rows(w * reward, "inverse propensity", w)
+    other = None if than is None else _weights(reward, propensity, than)
+    value = w * reward if other is None else (w - other) * reward
+    return _of_rows(value, "inverse propensity", w, other)
 
 
-def self_normalised(reward: Float, propensity: Float, same: Bool) -> Estimate:
-    """Self-normalised inverse propensity score; an error if nothing matches.
+def self_normalised(reward: Float, propensity: Float, same: Bool, *, than: Bool | None = None) -> Estimate:
+    """Self-normalised inverse propensity score; an error if nothing matches. `than` as above.
 
     Examples:
         >>> r, p = np.array([1.0, 0.0, 3.0]), np.array([0.5, 0.5, 0.25])
@@ -60,16 +60,22 @@ def self_normalised(reward: Float, propensity: Float, same: Bool) -> Estimate:
         1.75
     """
     w = _weights(reward, propensity, same)
-    total = float(w.sum())
-    if total == 0.0:
-        raise InputError("The policy never plays what was logged; there is nothing to weigh.")
-    value = float(w @ reward) / total
-    spread = float(np.sqrt(np.sum((w * (reward - value)) ** 2))) / total
-    return Estimate(value, value - _Z * spread, value + _Z * spread, "self-normalised", _effective(w))
+    value, error = _ratio(w, reward)
+    other = None if than is None else _weights(reward, propensity, than)
+    if other is not None:
+        less, more = _ratio(other, reward)
+        value, error = value - less, error - more
+    spread = float(np.sqrt(np.sum(error**2)))
+    return _estimate(value, spread, "self-normalised", w, other)
 
 
-def doubly_robust(reward: Float, propensity: Float, same: Bool, q_played: Float, q_new: Float) -> Estimate:
+def doubly_robust(
+    reward: Float, propensity: Float, same: Bool, q_played: Float, q_new: Float, *,
+    than: Bool | None = None, q_than: Float | None = None,
+) -> Estimate:  # fmt: skip
     """Doubly robust, with a model's predictions for what was played and for what the policy plays.
+
+    With `than` and `q_than`, the matches of another policy and the predictions for it, the gain over it.
 
     Examples:
         >>> r, p, same = np.array([1.0, 2.0]), np.array([0.5, 0.5]), np.array([True, False])
@@ -77,12 +83,17 @@ def doubly_robust(reward: Float, propensity: Float, same: Bool, q_played: Float,
         2.0
     """
     w = _weights(reward, propensity, same)
-    return _of_rows(q_new + w * (reward - q_played), "doubly robust", w)
+    if than is None or q_than is None:
+        return _of_rows(q_new + w * (reward - q_played), "doubly robust", w)
+    other = _weights(reward, propensity, than)
+    values = q_new - q_than + (w - other) * (reward - q_played)
+    return _of_rows(values, "doubly robust", w, other)
 
 
 def direct(values: Float, spread: float, method: str) -> Estimate:
     """A model's own opinion: the mean of its predictions, and the model's standard error of that mean."""
     value = float(values.mean())
+    spread = spread if spread > 0.0 else float("inf")
     return Estimate(value, value - _Z * spread, value + _Z * spread, method, float(len(values)))
 
 
@@ -97,10 +108,27 @@ def _weights(reward: Float, propensity: Float, same: Bool) -> Float:
     return np.where(same, 1.0 / propensity, 0.0)
 
 
-def _of_rows(values: Float, method: str, w: Float) -> Estimate:
-    value = float(values.mean())
+def _ratio(w: Float, reward: Float) -> tuple[float, Float]:
+    """Σ w r / Σ w, and each row's share of its error (the delta method)."""
+    total = float(w.sum())
+    if total == 0.0:
+        raise InputError("The policy never plays what was logged; there is nothing to weigh.")
+    value = float(w @ reward) / total
+    return value, w * (reward - value) / total
+
+
+def _of_rows(values: Float, method: str, w: Float, other: Float | None = None) -> Estimate:
     spread = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("inf")
-    return Estimate(value, value - _Z * spread, value + _Z * spread, method, _effective(w))
+    return _estimate(float(values.mean()), spread, method, w, other)
+
+
+def _estimate(value: float, spread: float, method: str, w: Float, other: Float | None) -> Estimate:
+    """With its interval; without bounds where the rows show no spread, or none speaks for a difference."""
+    telling = w if other is None else np.where(w != other, w, 0.0)
+    rows = _effective(telling)
+    if not spread > 0.0 or rows < _FEW:
+        spread = float("inf")
+    return Estimate(value, value - _Z * spread, value + _Z * spread, method, rows)
 
 
 def _effective(w: Float) -> float:

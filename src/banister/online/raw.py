@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from banister.data import Float, as_vector
+from banister.data import Float, Int, as_vector
 from banister.errors import InputError, SettingError
 from banister.features.base import Features
 from banister.features.baseline import baseline_index, baselines
@@ -16,12 +16,11 @@ from banister.features.frames import column, read_frame
 from banister.features.loading import load_features
 from banister.online.decision import Decision
 from banister.online.ledger import Ledger
+from banister.online.log_blocks import FEATURES, Block, short, stretches
 from banister.online.logs import LogRows, numbers, optional, propensities, task_labels
 
 if TYPE_CHECKING:
     from banister.online.bandit import SafeBandit
-
-KEY = "features"  # of what the ledger keeps beside its rows
 
 
 def settled(bandit: SafeBandit, given: Features | None) -> Features | None:
@@ -35,7 +34,7 @@ def settled(bandit: SafeBandit, given: Features | None) -> Features | None:
 
 def _settle(ledger: Ledger, given: Features | None) -> Features | None:
     """What a store keeps, which must have been made as what is given; else what is given."""
-    text = ledger.kept(KEY)
+    text = ledger.kept(FEATURES)
     if text is None:
         if given is not None and given.learned:
             keep(ledger, given)
@@ -56,7 +55,7 @@ def _settle(ledger: Ledger, given: Features | None) -> Features | None:
 
 def keep(ledger: Ledger, features: Features) -> None:
     """Write learned features down."""
-    ledger.keep(KEY, features.to_json())
+    ledger.keep(FEATURES, features.to_json())
 
 
 def decide(
@@ -83,14 +82,14 @@ def decide(
     return decision._replace(arm=names[decision.action]) if decision.action >= 0 else decision
 
 
-def learn(bandit: SafeBandit, logs: Any, **columns: Any) -> LogRows:
+def learn(bandit: SafeBandit, logs: Any, **columns: Any) -> RawRows:
     """The rows of a raw log; features that have not learned yet do so, and are written down."""
     assert bandit.features is not None
     frame = read_frame(logs)
     made = learned(bandit.features, frame)
-    rows = read_raw_logs(frame, made, **columns)
+    rows = raw_rows(frame, made, **columns)
     with bandit._lock:
-        bandit._engine.check_open(rows.X.shape[1])
+        bandit._engine.check_open(rows.dim)
         if made is not bandit.features:
             keep(bandit._engine.store.ledger, made)
             bandit.features = made
@@ -110,7 +109,55 @@ def offers(features: Features, logs: Any, **columns: Any) -> LogRows:
     return replace(rows, actions=list(made.tensor(frame)))
 
 
-def read_raw_logs(
+@dataclass(frozen=True, eq=False)
+class RawRows:
+    """Clean rows of a raw log whose features are made a stretch at a time.
+
+    Attributes:
+        labels, task, y, baseline_reward, propensity: as of `LogRows`.
+        played, usual: (n,) places, among the features' names, of what was played and of the baseline.
+        features, frame: what makes the rows, and of what.
+    """
+
+    labels: list[str]
+    task: Int
+    y: Float
+    baseline_reward: Float
+    propensity: Float | None
+    played: Int
+    usual: Int
+    features: Features
+    frame: Any
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def dim(self) -> int:
+        """d."""
+        return self.features.dim
+
+    def blocks(self) -> Iterator[Block]:
+        """Stretches of the rows, as a ledger keeps them."""
+        for at in stretches(len(self)):
+            coded = self.features.coded(self.frame, at.start, at.stop)
+            if coded is None:
+                names = np.array(self.features.names)
+                part = self.frame[at.start : at.stop]
+                rows = [self.features.rows(part, names[i[at]]).tobytes() for i in (self.played, self.usual)]
+            else:
+                rows = list(short(coded, self.played[at], self.usual[at]))
+            yield Block(self.task[at], self.y[at], self.baseline_reward[at], *rows)
+
+    def whole(self) -> LogRows:
+        """All rows at once."""
+        names = np.array(self.features.names)
+        X = self.features.rows(self.frame, names[self.played])
+        usual = X if self.usual is self.played else self.features.rows(self.frame, names[self.usual])
+        return LogRows(self.labels, self.task, X, self.y, usual, self.baseline_reward, None, self.propensity)
+
+
+def raw_rows(
     logs: Any,
     features: Features,
     *,
@@ -120,7 +167,7 @@ def read_raw_logs(
     baseline: Any = None,
     baseline_reward: str | None = None,
     propensity: str | None = None,
-) -> LogRows:
+) -> RawRows:
     """Rows of a raw log.
 
     Args:
@@ -142,20 +189,20 @@ def read_raw_logs(
         )
     labels, codes = task_labels(column(frame, task, "task"))
     y = as_vector(numbers(column(frame, reward, "reward")), f"column {reward!r}")
-    X = features.rows(frame, arm)
-    usual = X if baseline is None else _baseline_rows(features, frame, baseline)
+    played = features.played(frame, arm)
+    usual = played if baseline is None else baselines(baseline, features, frame)
     known = np.full(len(y), np.nan)
     if baseline_reward is not None:
         known = optional(column(frame, baseline_reward, "baseline_reward"), baseline_reward)
     chance = None
     if propensity is not None:
         chance = propensities(column(frame, propensity, "propensity"), propensity)
-    return LogRows(labels, codes, X, y, usual, known, None, chance)
+    return RawRows(labels, codes, y, known, chance, played, usual, features, frame)
 
 
-def _baseline_rows(features: Features, frame: Any, baseline: Any) -> Float:
-    names = np.array(features.names)
-    return features.rows(frame, names[baselines(baseline, features, frame)])
+def read_raw_logs(logs: Any, features: Features, **columns: Any) -> LogRows:
+    """Rows of a raw log, all at once; arguments as of `raw_rows`."""
+    return raw_rows(logs, features, **columns).whole()
 
 
 def decide_frame(

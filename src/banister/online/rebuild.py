@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 
-import numpy as np
-
-from banister.data import Float
 from banister.errors import DataFileError, ModelFileError
+from banister.features.loading import load_features
 from banister.learner.account import Account
 from banister.online.chain import broken
+from banister.online.log_blocks import FEATURES
 from banister.online.posting import account_of
-from banister.online.record import AlarmRecord, DecisionRecord, LogRecord, digest_of
+from banister.online.record import AlarmRecord, DecisionRecord, digest_of
 from banister.online.store import Store
 
 _GARBLED = (ValueError, TypeError, IndexError, OverflowError, struct.error)
@@ -55,40 +53,20 @@ def _rebuild(store: Store) -> None:
     dim = store.ledger.dim()
     if dim is None:
         return
+    text = store.ledger.kept(FEATURES)
+    features = None if text is None else load_features(text)
+    if features is not None and features.learned:
+        dim = features.dim  # logged rows may be kept in a shorter form
     if not dim > 0:
         raise DataFileError(f"{store.ledger.where} has rows without features; restore it from a copy.")
     memory = store.open_memory(dim)
-    _logs(store, dim)
+    store.remember_logs(dim, features)
     _decisions(store, dim)
     _rewards(store, dim)
     for record in store.ledger.retractions():
         played = store.ledger.find(record.id)
         if played is not None and played.reward is not None:
             memory.retract(record.id, played.task, played.features, played.reward, played.is_baseline)
-
-
-def _logs(store: Store, dim: int) -> None:
-    """All blocks of a call at once: the sample of offered actions is taken over all of its rows."""
-    for call in _by_call(store.ledger.logs()):
-        task = np.frombuffer(b"".join(b.task for b in call), dtype=np.int64)
-        if ((task < 0) | (task >= len(store.labels))).any():
-            raise DataFileError(f"{store.ledger.where} has logged rows of tasks that it does not name.")
-        X, usual = (_joined(call, name).reshape(-1, dim) for name in ("features", "baseline"))
-        y, known = (_joined(call, name) for name in ("reward", "baseline_reward"))
-        if len({len(column) for column in (task, X, y, usual, known)}) > 1:
-            raise DataFileError(f"{store.ledger.where} has logged rows that are not whole; restore a copy.")
-        store.remember_logs(task, X, y, usual, known)
-
-
-def _by_call(blocks: list[LogRecord]) -> Iterator[list[LogRecord]]:
-    calls: dict[bytes, list[LogRecord]] = {}
-    for block in blocks:
-        calls.setdefault(block.call, []).append(block)
-    return iter(calls.values())
-
-
-def _joined(call: list[LogRecord], name: str) -> Float:
-    return np.frombuffer(b"".join(getattr(block, name) for block in call))
 
 
 def _decisions(store: Store, dim: int) -> None:

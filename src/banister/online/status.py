@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from banister.learner.account import Account
+from banister.online.advice import Step
 from banister.online.engine import Engine
+from banister.online.live_needs import LiveNeeds
+from banister.online.off_policy import Estimate
+from banister.online.outlook import in_all
+from banister.online.tables import plain_numbers, status_table
 from banister.safety.gates import EVERY_TASK
 from banister.safety.reasons import OPEN, REASONS
 
@@ -32,6 +38,9 @@ class TaskStatus:
             its baseline that was promised; harmed: how often its draws were found to fall short.
         worst_margin: the least by which a bound cleared its floor; None if no decision left the baseline.
         gate: "open", or why it is shut now.
+        reasons: share of its decisions by reason, the most frequent first.
+        rows_needed: rows, a few of them explored, until an action that earns half as much again as the
+            baseline could be told; 0 if it could be now, None if it cannot be said.
     """
 
     task: str
@@ -44,6 +53,8 @@ class TaskStatus:
     uplift_high: float | None
     worst_margin: float | None
     gate: str
+    reasons: dict[str, float]
+    rows_needed: int | None
     gain: float | None = None
     gain_low: float | None = None
     gain_high: float | None = None
@@ -65,6 +76,10 @@ class Status:
         wild: rewards far outside all others, which fits count as the largest or smallest usual one.
         refit_failure: why the last refit failed, while the model before it serves on; None if it did not.
         tasks: one entry a task, in order of appearance.
+        uplift: what decisions that left the baseline are thought to earn above it, with a 95 % interval;
+            None if none did.
+        reasons: share of decisions by reason; rows_needed: in all, None where it cannot be said.
+        next: what to do now.
         promise: what is guaranteed, in a sentence.
         gain, gain_low, gain_high: of the fleet, as for a task.
         harmed: how often draws of the fleet were found to fall short.
@@ -84,6 +99,10 @@ class Status:
     wild: int
     refit_failure: str | None
     tasks: list[TaskStatus]
+    uplift: Estimate | None
+    reasons: dict[str, float]
+    rows_needed: int | None
+    next: Step
     promise: str
     gain: float | None
     gain_low: float | None
@@ -101,35 +120,10 @@ class Status:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
-        return asdict(self)
+        return {"left": self.left, **plain_numbers(asdict(self))}
 
     def __str__(self) -> str:
-        head = (
-            f"{self.left:.0%} of {self.decisions} decisions left the baseline; model {self.model_version} "
-            f"(rank {self.rank}), {self.rewards} rewards, {self.pending} pending, {self.expired} expired, "
-            f"{self.duplicates} duplicates, {self.drifts} drifts; claimed baseline rewards: {self.claims}"
-        )
-        if self.wild:
-            head += f"; {self.wild} rewards far outside all others count as the largest or smallest of those"
-        if self.refit_failure:
-            head += f"; the last refit failed ({self.refit_failure})"
-        lines = [f"  {t.task}: {t.left:.0%} left, {_uplift(t)}, {t.rows} rows, {t.gate}" for t in self.tasks]
-        earned = [] if self.gain is None else [f"measured: {_measured(self)} a decision above the baseline"]
-        return "\n".join([head, f"promise: {self.promise}", *earned, *lines])
-
-
-def _measured(of: Status | TaskStatus) -> str:
-    return f"{of.gain:+.3g} [{of.gain_low:.3g}, {of.gain_high:.3g}]"
-
-
-def _uplift(t: TaskStatus) -> str:
-    if t.gain is not None:
-        return f"measured {_measured(t)}"
-    return (
-        "no uplift yet"
-        if t.uplift is None
-        else f"uplift {t.uplift:.3g} [{t.uplift_low:.3g}, {t.uplift_high:.3g}]"
-    )
+        return status_table(self)
 
 
 def status_of(engine: Engine) -> Status:
@@ -138,12 +132,16 @@ def status_of(engine: Engine) -> Status:
     refused = store.ledger.refusals()
     retracted = store.memory.retracted if store.memory is not None else set()
     waiting, expired = store.decisions - store.rewards, _expired(engine)
-    tasks = [] if store.memory is None else _tasks(engine)
+    needs = LiveNeeds(engine)
+    tasks = [] if store.memory is None else _tasks(engine, needs)
+    reasons = _reasons(engine, None)
+    rows = [t.rows_needed for t in tasks]
     return Status(
         engine.model.version, belief.rank, str(belief.claims), store.decisions, store.rewards,
         waiting - expired, expired,
         refused.get("duplicate", 0), refused.get("expired", 0), len(retracted), store.drifts,
         0 if store.memory is None else store.memory.wild(), engine.refit_failure, tasks,
+        _uplift(tasks), reasons, in_all(rows), needs.step(rows, reasons),
         engine.settings.sentence(), *_gain(engine.account, EVERY_TASK),
         0 if engine.account is None else engine.account.harm(EVERY_TASK),
     )  # fmt: skip
@@ -156,14 +154,36 @@ def _expired(engine: Engine) -> int:
     return engine.store.ledger.unrewarded_before(time.time() - limit)
 
 
-def _tasks(engine: Engine) -> list[TaskStatus]:
+def _reasons(engine: Engine, task: int | None) -> dict[str, float]:
+    """Shares of one task's decisions, or of all, by reason."""
+    found: Counter[str] = Counter()
+    for (t, reason), n in engine.store.tallies.reasons.items():
+        if task is None or t == task:
+            found[reason] += n
+    total = found.total()
+    return {reason: n / total for reason, n in found.most_common()}
+
+
+def _uplift(tasks: list[TaskStatus]) -> Estimate | None:
+    """The mean over all decisions that left; tasks share a model, so their errors are taken to add up."""
+    told = [t for t in tasks if t.uplift is not None]
+    n = sum(t.moved for t in told)
+    if not n:
+        return None
+    low, value, high = (
+        sum(t.moved * getattr(t, name) for t in told) / n for name in ("uplift_low", "uplift", "uplift_high")
+    )
+    return Estimate(value, low, high, "the model that serves", float(n))
+
+
+def _tasks(engine: Engine, needs: LiveNeeds) -> list[TaskStatus]:
     memory, labels = engine.store.memory, engine.store.labels
     assert memory is not None
     rows = memory.row_counts(len(labels)).tolist()
-    return [_task(engine, t, label, rows[t]) for t, label in enumerate(labels)]
+    return [_task(engine, needs, t, label, rows[t]) for t, label in enumerate(labels)]
 
 
-def _task(engine: Engine, t: int, label: str, rows: int) -> TaskStatus:
+def _task(engine: Engine, needs: LiveNeeds, t: int, label: str, rows: int) -> TaskStatus:
     tallies = engine.store.tallies
     tallies.make_room(t)
     decisions, moved = int(tallies.decisions.view[t]), int(tallies.moved.view[t])
@@ -180,6 +200,8 @@ def _task(engine: Engine, t: int, label: str, rows: int) -> TaskStatus:
         high,
         margin if math.isfinite(margin) else None,
         _gate(engine, t),
+        _reasons(engine, t),
+        needs.rows(t),
         *_gain(engine.account, t),
         *_savings(engine.account, t),
     )

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from hashlib import blake2b
+
 import numpy as np
 
-from banister.data import Float, Int
+from banister.data import Int
+from banister.errors import DataFileError
+from banister.features.base import Features
 from banister.learner.memory import SAMPLE, Memory
 from banister.online.ledger import Ledger, Played
+from banister.online.log_blocks import Log, Rows, read_block
 from banister.online.model import Marks
-from banister.online.record import AlarmRecord, DecisionRecord, LogRecord, digest_of
+from banister.online.record import HASH_BYTES, AlarmRecord, DecisionRecord, LogRecord
 from banister.online.tallies import Tallies
-
-_BLOCK = 4096
 
 
 class Store:
@@ -67,8 +71,10 @@ class Store:
             memory.labels.add(task, baseline, record.high, record.std, record.id)
         if record.offered is not None:
             memory.offer(task, np.frombuffer(record.offered))
+            self.tallies.pair(np.frombuffer(record.offered), baseline)
         step = record.played - baseline if record.moved else None
         self.tallies.count(task, record.bound - record.floor, step)
+        self.tallies.explain(task, record.reason, record.time)
         self.decisions = record.id
         self.mixtures += record.action < 0
 
@@ -85,32 +91,70 @@ class Store:
         self.memory.forget(alarm.task, alarm.since)
         self.tallies.start_anew(alarm.task)
 
-    def add_logs(
-        self, now: float, task: Int, X: Float, y: Float, baseline: Float, baseline_reward: Float
-    ) -> bool:
-        """Rows of the policy in place, in blocks, within the open transaction; False if they were there."""
-        columns = [np.ascontiguousarray(a) for a in (task, X, y, baseline, baseline_reward)]
-        call = digest_of(b"".join(a.tobytes() for a in columns))
-        if any(block.call == call for block in self.ledger.logs()):
-            return False
-        for start in range(0, len(y), _BLOCK):
-            blobs = [a[start : start + _BLOCK].tobytes() for a in columns]
-            self.ledger.add_log(LogRecord._make((self.ledger.head.logs + 1, now, *blobs, call)))
-        return True
+    def add_logs(self, now: float, rows: Log, codes: Int) -> bytes | None:
+        """Write rows of the policy in place, in blocks, within the open transaction.
 
-    def remember_logs(self, task: Int, X: Float, y: Float, baseline: Float, baseline_reward: Float) -> None:
-        """Memory follows the ledger: logged rows, a sample of them as offered, known baseline rewards."""
-        memory = self.open_memory(X.shape[1])
-        none = np.zeros(len(y), dtype=np.int64)
-        is_baseline = (baseline == X).all(axis=1)
-        claim = np.where(is_baseline, baseline_reward, np.nan)
-        memory.plays.extend(task, X, y, is_baseline, claim, none)
-        known = ~np.isnan(baseline_reward)
+        Args:
+            now: the time.
+            rows: read twice: to know them, then to write them.
+            codes: of their tasks, by their place in the log's labels.
+
+        Returns:
+            The fingerprint that they go by; None if they were there.
+        """
+        call = fingerprint(rows, codes)
+        if call in {block.call for block in self.ledger.logs()}:
+            return None
+        for block in rows.blocks():
+            task = codes[block.task].tobytes()
+            blobs = task, block.features, block.y.tobytes(), block.baseline, block.baseline_reward.tobytes()
+            self.ledger.add_log(LogRecord._make((self.ledger.head.logs + 1, now, *blobs, call)))
+        return call
+
+    def remember_logs(self, dim: int, features: Features | None, call: bytes | None = None) -> None:
+        """Memory follows the ledger: logged rows, a sample of them as offered, known baseline rewards.
+
+        Of one call, or of all; block by block, so that no log has to fit into memory twice.
+        """
+        sizes: Counter[bytes] = Counter()
+        for record in self.ledger.logs():
+            sizes[record.call] += len(record.reward) // 8
+        done: Counter[bytes] = Counter()
+        for record in self.ledger.logs():
+            if call in (None, record.call):
+                rows = read_block(record, dim, features)
+                self._check_tasks(rows.task)
+                self._remember_block(rows, done[record.call], max(1, -(-sizes[record.call] // SAMPLE)))
+                done[record.call] += len(rows.y)
+
+    def _check_tasks(self, task: Int) -> None:
+        if ((task < 0) | (task >= len(self.labels))).any():
+            raise DataFileError(f"{self.ledger.where} has logged rows of tasks that it does not name.")
+
+    def _remember_block(self, rows: Rows, before: int, stride: int) -> None:
+        """One block; `before` rows of its call came earlier, and every `stride`-th joins the sample."""
+        memory = self.open_memory(rows.X.shape[1])
+        none = np.zeros(len(rows.y), dtype=np.int64)
+        claim = np.where(rows.is_baseline, rows.baseline_reward, np.nan)
+        memory.plays.extend(rows.task, rows.X, rows.y, rows.is_baseline, claim, none)
+        known = ~np.isnan(rows.baseline_reward)
         if known.any():
             memory.labels.extend(
-                task[known], baseline[known], baseline_reward[known], np.zeros(known.sum()), none[known]
-            )
-        rows = slice(0, len(y), max(1, -(-len(y) // SAMPLE)))
-        memory.offer_many(task[rows], X[rows])
+                rows.task[known], rows.known_baselines, rows.baseline_reward[known], np.zeros(known.sum()),
+                none[known],
+            )  # fmt: skip
+        some = slice(-before % stride, None, stride)
+        memory.offer_many(rows.task[some], rows.X[some])
         if len(self.labels):
             self.tallies.make_room(len(self.labels) - 1)
+
+
+def fingerprint(rows: Log, codes: Int) -> bytes:
+    """A hash of a whole log, by which it is known when it comes again."""
+    whole = blake2b(digest_size=HASH_BYTES)
+    for block in rows.blocks():
+        for part in (codes[block.task], block.y, block.baseline_reward):
+            whole.update(part.tobytes())
+        whole.update(block.features)
+        whole.update(block.baseline)
+    return whole.digest()

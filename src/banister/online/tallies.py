@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ from numpy.typing import NDArray
 
 from banister.data import Float
 from banister.safety.gates import EVERY_TASK
+
+_PAIRS = 1024  # requests whose baseline and one other action are kept, to tell how many rows are needed
 
 
 class Tally:
@@ -34,17 +37,38 @@ class Tallies:
         decisions: (T,) requests answered; left: (T,) those that left the baseline.
         moved: (T,) of those, the ones since the last drift; shift: (T, d) the sum of `x − x_b` over them.
         margin: (T,) smallest `lower_bound − floor` of a decision that left.
+        reasons: decisions by task and reason; a text, since stores of older versions have others.
+        first, last: times of the first and the last decision.
     """
 
     def __init__(self, dim: int) -> None:
         self.decisions, self.left, self.moved = (Tally(dtype=np.int64) for _ in range(3))
         self.shift, self.margin = Tally(dim), Tally(fill=np.inf)
+        self.reasons: Counter[tuple[int, str]] = Counter()
+        self.first = self.last = 0.0
+        self._pairs, self._paired = np.zeros((_PAIRS if dim else 0, 2, dim)), 0
 
     def make_room(self, task: int) -> None:
         """Room for a task."""
         if task >= len(self.decisions.view):
             for tally in (self.decisions, self.left, self.moved, self.shift, self.margin):
                 tally.grow_to(task + 1)
+
+    @property
+    def pairs(self) -> Float:
+        """(m, 2, d) an offered action and the baseline of the same request, of the latest requests."""
+        return self._pairs[: min(self._paired, _PAIRS)]
+
+    def pair(self, offered: Float, baseline: Float) -> None:
+        """Keep an offered action beside its baseline; the oldest pair makes room."""
+        place = self._pairs[self._paired % _PAIRS]
+        place[0], place[1] = offered, baseline
+        self._paired += 1
+
+    def explain(self, task: int, reason: str, time: float) -> None:
+        """Count why a decision is what it is, and when it was made."""
+        self.reasons[task, reason] += 1
+        self.first, self.last = self.first or time, time
 
     def count(self, task: int, margin: float, step: Float | None) -> None:
         """Count a decision; `step` is `x − x_b` where it left the baseline."""

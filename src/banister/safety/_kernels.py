@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from banister.safety.reasons import BASELINE_BEST, CERTIFIED, DISAGREES, OPEN, TOO_UNCERTAIN
+from banister.safety.reasons import BASELINE_BEST, CERTIFIED, DISAGREES, IDENTICAL, OPEN, TOO_UNCERTAIN
 from banister.solver.kernels import compiled, dot
 
 UP = 2.0  # standard errors by which the left-over's variance is taken larger
+_ROUNDING = 1e-12  # features reach us by different routes; a difference of this share of their size is none
 
 
 @compiled
@@ -77,6 +78,15 @@ def _left_over(away, x, xb, beta, left, g, turned):  # type: ignore[no-untyped-d
 def floor_of(reward, alpha, literal):  # type: ignore[no-untyped-def]
     """`r − α|r|`, or the paper's `(1 − α) r` whatever the sign."""
     return reward - alpha * (reward if literal else abs(reward))
+
+
+@compiled
+def alike(x, xb):  # type: ignore[no-untyped-def]
+    """Whether an action has the baseline's features: no model can tell the two apart."""
+    j = 0
+    while j < x.shape[0] and abs(x[j] - xb[j]) <= _ROUNDING * abs(xb[j]):
+        j += 1
+    return j == x.shape[0]
 
 
 @compiled
@@ -174,13 +184,20 @@ def judge(  # type: ignore[no-untyped-def]
             mean[k], tried[k] = dot(actions[i, k], weights[:d]) + rest, False
         to_beat = r if label else mean_b
         code[i] = BASELINE_BEST
-        for _ in range(n_actions):
+        # A label below the estimate lifts the baseline's twins above it: they are no better for that.
+        twins = 0
+        for k in range(n_actions):
+            if k == index[i] or alike(actions[i, k], baseline[i]):
+                tried[k] = True
+                twins += 1
+        if twins == n_actions and n_actions > 1:
+            code[i] = IDENTICAL
+            continue
+        for _ in range(n_actions - twins):
             k = _best_untried(mean, tried)
             tried[k] = True
             if not mean[k] > to_beat:
                 break
-            if k == index[i]:
-                continue
             code[i] = TOO_UNCERTAIN
             if given and mean[k] < least:
                 break

@@ -15,6 +15,7 @@ class Reason(StrEnum):
     NEW_TASK = "fallback:new-task"
     DISAGREES = "fallback:baseline-disagrees"
     DRIFT = "fallback:drift"
+    IDENTICAL = "kept:identical-features"
     DRAWN = "drawn"
     KEPT_HOLDOUT = "kept:holdout"
     HARMED = "fallback:harm"
@@ -28,6 +29,7 @@ class Reason(StrEnum):
 REASONS = tuple(Reason)
 CODES = {reason: code for code, reason in enumerate(REASONS)}
 (
-    CERTIFIED, BASELINE_BEST, TOO_UNCERTAIN, NO_DATA, NEW_TASK, DISAGREES, DRIFT, DRAWN, KEPT_HOLDOUT, HARMED,
+    CERTIFIED, BASELINE_BEST, TOO_UNCERTAIN, NO_DATA, NEW_TASK, DISAGREES, DRIFT, IDENTICAL, DRAWN,
+    KEPT_HOLDOUT, HARMED,
 ) = range(len(REASONS))  # fmt: skip
 OPEN = CERTIFIED  # a gate's state: what it allows is decided action by action

@@ -7,31 +7,30 @@ bootstrap: rewards are drawn from the fit and fitted again, and features are res
 
 from __future__ import annotations
 
-import fnmatch
 import math
 import warnings
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.stats import t as student
 
 from banister import theory
 from banister.data import Float, TaskData
-from banister.errors import ConvergenceWarning, DataFileError, InputError
+from banister.errors import ConvergenceWarning, InputError
 from banister.estimators.altgdmin import AltGDmin
 from banister.estimators.rank import DETECT, MOST_FITTED, fitted_share
-from banister.extras import LOGS, need
+from banister.features.arms import Arms
+from banister.features.frames import read_frame
 from banister.learner.memory import Memory
+from banister.online.logs import read_logs as read_feature_rows
+from banister.online.raw import read_raw_logs
 from banister.safety.belief import Believer
 from banister.safety.gates import Gates
 from banister.safety.reasons import OPEN, REASONS
 from banister.studies.plan_bounds import Population
 from banister.studies.plan_setting import MOST_BYTES, PlanSetting
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _REFITS = 20
 _EDGE = 0.05  # on either side: intervals are to hold the truth with 90 %
@@ -108,34 +107,26 @@ class LogFindings:
         return Population(self.mu.value, self.norms * scale, reward, model.gap)
 
 
-def read_logs(path: Path, *, task: str, reward: str, features: str) -> TaskData:
-    """Rows of a Parquet or CSV file; `features` is a pattern of column names such as `f*`."""
-    frame = _read(path)
-    for name, column in (("task", task), ("reward", reward)):
-        if column not in frame.columns:
-            raise InputError(
-                f"{path} has no column {column!r} for --{name}; its columns are {_some(frame.columns)}."
-            )
-    chosen = [c for c in frame.columns if fnmatch.fnmatchcase(c, features) and c not in (task, reward)]
-    if not chosen:
-        raise InputError(
-            f"No column of {path} matches --features {features!r}; its columns are {_some(frame.columns)}."
-        )
-    return TaskData.from_rows(frame.select(chosen), frame[reward].to_numpy(), frame[task].to_list())
+def read_logs(
+    logs: Any, *, task: str, reward: str, features: str | Sequence[str] = "f*", arms: Arms | None = None,
+    arm: str = "arm",
+) -> TaskData:  # fmt: skip
+    """Rows of a log: of ready-made features, or with `arms` of raw values and named arms.
 
-
-def _read(path: Path) -> pl.DataFrame:
-    need(LOGS)
-    import polars as pl
-
-    if path.suffix not in (".parquet", ".csv"):
-        raise DataFileError(f"{path} is neither .parquet nor .csv; convert the logs to one of them.")
-    if not path.is_file():
-        raise DataFileError(f"There is no file {path}; check the path given to --logs.")
-    try:
-        return pl.read_parquet(path) if path.suffix == ".parquet" else pl.read_csv(path)
-    except (pl.exceptions.PolarsError, OSError) as reason:
-        raise DataFileError(f"{path} cannot be read as {path.suffix[1:]} ({reason}).") from None
+    Args:
+        logs: a path or any table, see `read_frame`.
+        task, reward: names of columns.
+        features: names of columns, or a pattern that they match, such as `f*`.
+        arms: what makes features of a raw log; it learns from this one.
+        arm: the column with what was played in a raw log.
+    """
+    frame = read_frame(logs)
+    if arms is None:
+        rows = read_feature_rows(frame, task=task, reward=reward, features=features)
+    else:
+        rows = read_raw_logs(frame, arms.learn(frame), task=task, arm=arm, reward=reward)
+        rows = replace(rows, X=rows.X[:, rows.X.any(axis=0)])  # a category that never came says nothing here
+    return TaskData.from_rows(rows.X, rows.y, [rows.labels[t] for t in rows.task])
 
 
 def study_logs(data: TaskData, *, seed: int = 0) -> LogFindings:
@@ -220,7 +211,8 @@ def _interval(value: float, refits: Float) -> Estimate:
     errors = np.log(refits / value)
     middle = math.log(value) - float(errors.mean())
     reach = float(student.isf(_EDGE, max(len(errors) - 1, 1)) * errors.std(ddof=min(1, len(errors) - 1)))
-    return Estimate(value, math.exp(middle - reach), math.exp(middle + reach))
+    low, high = math.exp(middle - reach), math.exp(middle + reach)
+    return Estimate(value, min(low, value), max(high, value))  # a bias must not push the estimate outside
 
 
 def _gates(data: TaskData) -> tuple[float | None, dict[str, int]]:
@@ -262,7 +254,3 @@ def _levels_left(data: TaskData, residual: Float, variance: float) -> bool:
     sums = np.bincount(data.codes, weights=residual, minlength=data.n_tasks)
     statistic = float(np.sum(sums**2 / np.maximum(data.counts, 1)) / variance)
     return statistic > data.n_tasks + 4.0 * math.sqrt(2.0 * data.n_tasks)
-
-
-def _some(names: list[str], most: int = 8) -> str:
-    return ", ".join(names[:most]) + (", …" if len(names) > most else "")

@@ -276,8 +276,8 @@ class SqliteLedger:
     def alarms(self, after: int = 0) -> list[AlarmRecord]:
         return list(self._read(AlarmRecord, "WHERE seq > ? ORDER BY seq", after))
 
-    def logs(self) -> list[LogRecord]:
-        return list(self._read(LogRecord))
+    def logs(self) -> Iterator[LogRecord]:
+        return self._read(LogRecord)
 
     def model(self, version: int) -> bytes | None:
         size = self._rows("SELECT size FROM models WHERE version = ?", version)
