@@ -119,7 +119,9 @@ class Engine:
             files.write_atomically(self.path, data)
         if self.outdated:
             return Model.none(dim, last.version)
-        return Model.from_bytes(data, f"{ledger.where}, model {last.version}")[0]
+        model, meta = Model.from_bytes(data, f"{ledger.where}, model {last.version}")
+        Settings.from_dict(meta["settings"], ledger.where).check_same(self.settings, ledger.where)
+        return model
 
     def use(self, model: Model) -> None:
         """Serve from this model, and shut again what was shut while it served before or was being fitted.
