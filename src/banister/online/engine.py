@@ -120,7 +120,7 @@ class Engine:
         if self.outdated:
             return Model.none(dim, last.version)
         model, meta = Model.from_bytes(data, f"{ledger.where}, model {last.version}")
-        Settings.from_dict(meta["settings"], ledger.where).check_same(self.settings, ledger.where)
+        self.settings.check_same(Settings.from_dict(meta["settings"], ledger.where), ledger.where)
         return model
 
     def use(self, model: Model) -> None:
