@@ -196,6 +196,10 @@ def encode_labels(
 def _lookup(values: NDArray[Any], place: dict[Hashable, int]) -> Int:
     try:
         return np.fromiter((place[v] for v in values.tolist()), dtype=np.int64, count=len(values))
+    except TypeError:
+        raise InputError(
+            "tasks holds labels that are lists or tables; a label is text or a number."
+        ) from None
     except KeyError:
         row, bad = next((i, v) for i, v in enumerate(values.tolist()) if v not in place)
         seen = ", ".join(repr(v) for v in list(place)[:3])
@@ -237,7 +241,12 @@ def joined_labels(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
 
 
 def _label_array(value: Any, name: str) -> NDArray[Any]:
-    array = _from_sequence(value) if isinstance(value, (list, tuple)) else np.asarray(value)
+    try:
+        array = _from_sequence(value) if isinstance(value, (list, tuple)) else np.asarray(value)
+    except (TypeError, ValueError, RecursionError) as reason:
+        raise InputError(f"{name} cannot be read as labels ({reason}); give one per row.") from None
+    if is_masked(array) or is_masked(value):
+        raise InputError(f"{name} has masked entries; every row needs a task.")
     if array.ndim != 1:
         raise ShapeError(f"{name} must be one label per row; its shape is {array.shape}.")
     missing = _missing_label(array)
@@ -276,9 +285,34 @@ def _is_missing(value: Any) -> bool:
         return True
 
 
+def is_number(value: Any) -> bool:
+    """A real number that a float can hold; truth values and spans of time are none."""
+    numbers = (int, float, np.integer, np.floating)
+    if isinstance(value, (bool, np.timedelta64)) or not isinstance(value, numbers):
+        return False
+    try:
+        return bool(np.isfinite(float(value)))
+    except OverflowError:
+        return False
+
+
+def is_masked(value: Any) -> bool:
+    """Whether some entries are masked, whose values would be used all the same."""
+    return isinstance(value, np.ma.MaskedArray) and bool(np.ma.getmaskarray(value).any())
+
+
+def _is_float_type(dtype: Any) -> bool:
+    try:
+        return np.dtype(dtype) in (np.dtype(np.float64), np.dtype(np.float32)) and dtype is not None
+    except (TypeError, ValueError, UnicodeEncodeError):
+        return False
+
+
 def _as_float(value: ArrayLike, name: str, dtype: Any) -> Float:
-    if np.dtype(dtype) not in (np.dtype(np.float64), np.dtype(np.float32)):
+    if not _is_float_type(dtype):
         raise InputError(f"dtype must be float64 or float32, not {dtype!r}.")
+    if is_masked(value):
+        raise InputError(f"{name} has masked entries; fill them or leave those rows out.")
     if hasattr(value, "toarray"):
         raise InputError(f"{name} is sparse; give a dense array, such as {name}.toarray().")
     try:

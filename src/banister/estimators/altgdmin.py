@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import norm
 
-from banister.data import Float, Int, Number, TaskData, Whole, as_matrix, joined_labels
+from banister.data import Float, Int, Number, TaskData, Whole, as_matrix, is_number, joined_labels
 from banister.errors import ConvergenceWarning, InputError, NotFittedError, SettingError
 from banister.estimators import rank as ranks
 from banister.estimators._centring import Centring
@@ -136,23 +136,28 @@ class AltGDmin(MultiTaskRegressor):
         self._note(pool)
 
     def _check_settings(self, data: TaskData | Pool) -> None:
-        if self.rank != "auto":
+        if not (isinstance(self.rank, str) and self.rank == "auto"):
             check_rank(self.rank, data)
-        if self.solver not in ("fast", "paper") and not isinstance(self.solver, PaperSolver):
+        known = isinstance(self.solver, str) and self.solver in ("fast", "paper")
+        if not known and not isinstance(self.solver, PaperSolver):
             raise SettingError(f"solver={self.solver!r} must be 'fast', 'paper' or a PaperSolver.")
-        if not callable(self.pool) and self.pool not in ("local", "ray"):
+        if not callable(self.pool) and not (isinstance(self.pool, str) and self.pool in ("local", "ray")):
             raise SettingError(
                 f"pool={self.pool!r} must be 'local', 'ray' or a function that makes a pool; a packed folder "
                 "goes to fit_data(DiskPool(folder))."
             )
+        for name, allowed in (("fit_intercept", (bool, np.bool_)), ("shrink", (bool, np.bool_, type(None)))):
+            if not isinstance(getattr(self, name), allowed):
+                raise SettingError(f"{name}={getattr(self, name)!r} must be True or False.")
         if self.fit_intercept and not isinstance(data, TaskData):
             raise SettingError("fit_intercept=True needs rows in memory; a pool's rows are not centred.")
-        if self.noise_std is not None and not (np.isfinite(self.noise_std) and self.noise_std > 0):
+        if self.noise_std is not None and not (is_number(self.noise_std) and 0 < self.noise_std < 1e150):
             raise SettingError(f"noise_std={self.noise_std!r} must be a positive number, or None.")
-        if not 0 < self.tol < 1:
+        if not (is_number(self.tol) and 0 < self.tol < 1):
             raise SettingError(f"tol={self.tol!r} must lie between 0 and 1.")
         for name, least in (("max_passes", 1), ("seed", 0)):
-            if not (isinstance(getattr(self, name), (int, np.integer)) and getattr(self, name) >= least):
+            value = getattr(self, name)
+            if not (is_number(value) and isinstance(value, (int, np.integer)) and value >= least):
                 raise SettingError(f"{name}={getattr(self, name)!r} must be a whole number from {least} up.")
 
     def _solve(self, data: Pool) -> Found:

@@ -118,7 +118,8 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
 def check_rank(rank: Whole, data: TaskData | Pool) -> int:
     """`rank` if it is possible for the data, else an error that says what is."""
     most = min(data.dim, data.n_tasks)
-    if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or not 1 <= rank <= most:
+    whole = isinstance(rank, (int, np.integer)) and not isinstance(rank, (bool, np.timedelta64))
+    if not whole or not 1 <= rank <= most:
         raise SettingError(
             f"rank={rank!r} is not possible: with {data.dim} features and {data.n_tasks} tasks it must be a "
             f"whole number from 1 to {most}."

@@ -15,14 +15,13 @@ place of n above.
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, Literal, overload
 
 import numpy as np
 import scipy.linalg as sla
 from numpy.typing import ArrayLike
 
-from banister.data import Float, Int, Number, TaskData
+from banister.data import Float, Int, Number, TaskData, is_number
 from banister.errors import SettingError
 from banister.estimators._batches import empty_task_warnings, equal_batches
 from banister.estimators._centring import Centring
@@ -97,10 +96,12 @@ class TaskRidge(MultiTaskRegressor):
             self.warnings_ += _few_row_warnings(data, 1 + self.fit_intercept)
 
     def _fixed_penalty(self) -> float | None:
+        if not isinstance(self.fit_intercept, (bool, np.bool_)):
+            raise SettingError(f"fit_intercept={self.fit_intercept!r} must be True or False.")
         lam: Any = self.lam
         if isinstance(lam, str) and lam == "gcv":
             return None
-        if isinstance(lam, bool) or not isinstance(lam, Real) or not 0 < float(lam) < np.inf:
+        if not (is_number(lam) and lam > 0):
             raise SettingError(f"lam={lam!r} is not possible; give a positive number or 'gcv'.")
         return float(lam)
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from banister.errors import DataFileError, InputError
 from banister.extras import LOGS, need
 
+_DEEPEST = 8  # lists within lists; an action set has two
 _MOST_LISTED = 50  # columns in a message: as many as can be read at a glance
 
 
@@ -66,6 +67,10 @@ def read_frame(source: Any, what: str = "logs") -> Any:
 
 def column(frame: Any, name: str, role: str, hint: str = "") -> Any:
     """One column of a frame, or an error that lists all there are."""
+    if not isinstance(name, str):
+        raise InputError(
+            f"{role}={name!r} must be the name of a column; there are {listed(frame.columns, '')}."
+        )
     if name not in frame.columns:
         raise InputError(
             f"The log has no column {name!r} for {role}; it has {listed(frame.columns, name)}. "
@@ -104,7 +109,19 @@ def _series(name: str, values: Any) -> Any:
 
     if isinstance(values, pl.Series):
         return values.alias(name)
+    if isinstance(values, (list, tuple)) and any(_depth(v) > _DEEPEST for v in values):
+        raise InputError(
+            f"Column {name!r} holds lists within lists without end; give numbers or lists of them."
+        )
     return pl.Series(name, values, strict=False)
+
+
+def _depth(value: Any) -> int:
+    """How many lists stand one in another, along their first entries; polars would follow them to a crash."""
+    depth = 0
+    while isinstance(value, (list, tuple)) and len(value) and depth <= _DEEPEST:
+        value, depth = value[0], depth + 1
+    return depth
 
 
 def _pandas_series(name: str, values: Any) -> Any:

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from banister.data import Number, Whole, plain
@@ -23,7 +24,14 @@ from banister.online._digest import digests
 from banister.online.audit import Audit, audit
 from banister.online.batch import check_batch, decide_batch
 from banister.online.decision import Decision
-from banister.online.door import check_id, check_key, check_number, check_request, check_why
+from banister.online.door import (
+    check_id,
+    check_key,
+    check_number,
+    check_request,
+    check_sequence,
+    check_why,
+)
 from banister.online.engine import Engine
 from banister.online.head import Receipt
 from banister.online.ledger import Ledger
@@ -308,8 +316,9 @@ class SafeBandit:
 
     def reward_many(self, ids: Sequence[int], rewards: Sequence[Number]) -> list[str]:
         """Take in many rewards in one transaction; an unknown id refuses them all."""
-        numbers = [check_id(i) for i in ids]
-        values = [check_number(r, "reward", f"entry {i}: ") for i, r in enumerate(rewards)]
+        numbers = [check_id(i) for i in check_sequence(ids, "ids")]
+        entries = enumerate(check_sequence(rewards, "rewards"))
+        values = [check_number(r, "reward", f"entry {i}: ") for i, r in entries]
         if len(numbers) != len(values):
             raise InputError(
                 f"There are {len(numbers)} ids and {len(values)} rewards; give one reward per id."
@@ -357,6 +366,8 @@ class SafeBandit:
             arm: for a bandit with `features`, the column that names what was played.
             refit: fit at once.
         """
+        if not isinstance(refit, (bool, np.bool_)):
+            raise InputError(f"refit={refit!r} must be True or False.")
         columns: dict[str, Any] = {
             "task": task, "reward": reward, "baseline_reward": baseline_reward, "baseline": baseline,
             "propensity": propensity,
@@ -448,8 +459,11 @@ class SafeBandit:
         """
         from banister.online.export import export
 
+        place = files.check_path(path)
+        if place is None:
+            raise InputError("export needs a path, such as 'decisions.parquet'.")
         with self._view() as (ledger, _):
-            return export(ledger, Path(path), self.features)
+            return export(ledger, place, self.features)
 
     @contextmanager
     def _view(self) -> Iterator[tuple[Ledger, Receipt]]:

@@ -10,12 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from banister.data import Float, Int, as_vector
+from banister.data import Float, Int, as_vector, is_masked
 from banister.errors import InputError, NonFiniteError, ShapeError
 from banister.learner.memory import Memory
 from banister.online._digest import digests
 from banister.online.decision import Decision
-from banister.online.door import Request, check_actions, check_index, check_task
+from banister.online.door import (
+    Request,
+    check_actions,
+    check_index,
+    check_number,
+    check_sequence,
+    check_task,
+)
 from banister.online.engine import Engine
 from banister.online.record import DecisionRecord
 from banister.safety.exploration import ConservativeMixture
@@ -70,10 +77,10 @@ def check_batch(tasks: Any, actions: Any, baselines: Any, rewards: Any, std: Any
     """Clean requests, or an error that names the request at fault."""
     if isinstance(tasks, str):
         raise InputError(f"tasks={tasks!r} is one task; give a sequence with one label per request.")
-    labels = [check_task(t, f"request {i}: ") for i, t in enumerate(tasks)]
+    labels = [check_task(t, f"request {i}: ") for i, t in enumerate(check_sequence(tasks, "tasks"))]
     m = len(labels)
-    sets = _check_sets(actions, m, dim)
-    if len(baselines) != m:
+    sets = _check_sets(check_sequence(actions, "actions"), m, dim)
+    if len(check_sequence(baselines, "baselines")) != m:
         raise ShapeError(f"There are {m} tasks and {len(baselines)} baselines; give one per request.")
     index = [check_index(b, len(sets[i]), f"request {i}: ") for i, b in enumerate(_items(baselines))]
     low, high = _check_rewards(rewards, m)
@@ -87,7 +94,7 @@ def _items(values: Any) -> Sequence[Any]:
 def _check_sets(actions: Any, m: int, dim: int | None) -> Any:
     if len(actions) != m:
         raise ShapeError(f"There are {m} tasks and {len(actions)} action sets; give one per request.")
-    if isinstance(actions, np.ndarray) and actions.ndim == 3 and m:
+    if type(actions) is np.ndarray and actions.ndim == 3 and actions.size:
         whole = np.ascontiguousarray(actions, dtype=np.float64) if actions.dtype.kind in "fiu" else actions
         flat = check_actions(whole.reshape(-1, whole.shape[2]), dim)
         return flat.reshape(whole.shape)
@@ -105,11 +112,16 @@ def _check_rewards(rewards: Any, m: int) -> tuple[Float, Float]:
         unknown = np.full(m, np.nan)
         return unknown, unknown.copy()
     try:
-        values = np.asarray(rewards, dtype=np.float64)
-    except (TypeError, ValueError) as reason:
+        given = np.asarray(rewards)
+        if given.dtype.kind not in "fiuO" or any(isinstance(v, (str, bytes, bool)) for v in given.flat):
+            raise TypeError(f"it holds {given.dtype}")
+        values = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as reason:
         raise InputError(
             f"baseline_rewards cannot be read as numbers ({reason}); NaN where unknown."
         ) from None
+    if is_masked(rewards):
+        raise InputError("baseline_rewards has masked entries; give NaN where the reward is unknown.")
     if values.shape not in ((m,), (m, 2)):
         raise ShapeError(
             f"baseline_rewards must be {m} numbers or ({m}, 2) bounds; its shape is {values.shape}."
@@ -124,7 +136,11 @@ def _check_rewards(rewards: Any, m: int) -> tuple[Float, Float]:
 
 
 def _check_stds(std: Any, m: int) -> Float:
-    values = as_vector(np.full(m, std) if np.ndim(std) == 0 else std, "baseline_reward_std", size=m)
+    if isinstance(std, np.ndarray) and std.ndim == 0:
+        std = std.item()
+    if np.isscalar(std) or std is None:
+        std = [check_number(std, "baseline_reward_std")] * m
+    values = as_vector(check_sequence(std, "baseline_reward_std"), "baseline_reward_std", size=m)
     if (values < 0).any():
         raise InputError("baseline_reward_std must not be negative; give 0 where the reward is exact.")
     return values

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Set
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from banister.data import Float, as_matrix
+from banister.data import Float, as_matrix, is_masked
 from banister.errors import InputError, NonFiniteError, ShapeError
 
 _NAN = math.nan
@@ -97,9 +99,34 @@ def check_actions(actions: Any, dim: int | None, where: str = "") -> Float:
     return matrix
 
 
+def is_whole(value: Any) -> bool:
+    """A whole number; truth values are none, nor are numpy's spans of time, which count as integers there."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64))
+
+
+def check_sequence(values: Any, name: str) -> list[Any] | NDArray[Any]:
+    """Entries in order, whose number is known."""
+    unordered = isinstance(values, (str, bytes, bytearray, Mapping, Set))
+    if (
+        unordered
+        or not (hasattr(values, "__len__") and hasattr(values, "__getitem__"))
+        or isinstance(values, type)
+    ):
+        raise InputError(f"{name} must be a list, a tuple or an array, not {type(values).__name__}.")
+    if isinstance(values, np.ndarray) and values.ndim == 0:
+        raise InputError(f"{name} must be a list, a tuple or an array, not one number.")
+    if is_masked(values):
+        raise InputError(f"{name} has masked entries; fill them or leave them out.")
+    try:
+        iter(values)
+        return values if isinstance(values, np.ndarray) else list(values)
+    except TypeError as reason:
+        raise InputError(f"{name} cannot be read as a sequence ({reason}).") from None
+
+
 def check_index(baseline: Any, n_actions: int, where: str = "") -> int:
     """A whole number that names one of the actions."""
-    if isinstance(baseline, bool) or not isinstance(baseline, (int, np.integer)):
+    if not is_whole(baseline):
         raise InputError(
             f"{where}baseline={baseline!r} must be the index of the action that the policy in place would "
             "play; add that action to the list if it is not there."
@@ -133,7 +160,7 @@ def check_baseline_reward(value: Any, where: str = "") -> tuple[float, float]:
 
 def check_number(value: Any, name: str, where: str = "") -> float:
     """One finite number."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+    if not (is_whole(value) or isinstance(value, (float, np.floating))):
         raise InputError(f"{where}{name}={value!r} must be a number.")
     try:
         number = float(value)
@@ -146,7 +173,7 @@ def check_number(value: Any, name: str, where: str = "") -> float:
 
 def check_id(value: Any) -> int:
     """A decision's id."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+    if not is_whole(value):
         raise InputError(f"id={value!r} must be the whole number that a decision came with.")
     return int(value)
 

@@ -129,7 +129,9 @@ class Engine:
             files.write_atomically(self.path, data)
         if self.outdated:
             return Model.none(dim, last.version)
-        return Model.from_bytes(data, f"{ledger.where}, model {last.version}")[0]
+        model, meta = Model.from_bytes(data, f"{ledger.where}, model {last.version}")
+        self.settings.check_same(Settings.from_dict(meta["settings"], ledger.where), ledger.where)
+        return model
 
     def use(self, model: Model) -> None:
         """Serve from this model, and shut again what was shut while it served before or was being fitted.

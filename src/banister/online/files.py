@@ -17,6 +17,10 @@ def check_path(path: Any) -> Path | None:
         return None
     if not isinstance(path, (str, Path)) or str(path) == "" or "\0" in str(path):
         raise InputError(f"path={path!r} must name a file, such as 'store.banister'.")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        raise InputError(f"path={str(path)!r} holds half of a surrogate pair, which no file has.") from None
     place = Path(path)
     if place.is_dir():
         raise InputError(f"path={str(path)!r} is a folder; give the name of a file inside it.")

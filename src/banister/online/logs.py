@@ -123,6 +123,8 @@ def task_labels(values: Any) -> tuple[list[str], Int]:
     """The tasks of a polars column in order of appearance, and the index of each row's."""
     import polars as pl
 
+    if values.dtype.is_nested() or values.dtype == pl.Object:
+        raise InputError(f"Column {values.name!r} holds {values.dtype}; a task is text or a number.")
     seen = values.unique(maintain_order=True).to_list()
     for value in seen:
         if value is None or value == "" or value != value:
@@ -142,6 +144,8 @@ def _features(frame: Any, features: str | Sequence[str]) -> Any:
                 f"No column matches features={features!r}; the log has {listed(frame.columns, features)}."
             )
     else:
+        if not isinstance(features, (list, tuple)):
+            raise InputError(f"features={features!r} must be a pattern such as 'f*', or names of columns.")
         names = list(features)
         if not names:
             raise InputError("features names no column.")
@@ -173,6 +177,8 @@ def numbers(values: Any) -> Float:
 
 def optional(values: Any, name: str) -> Float:
     """A polars column as floats, NaN at gaps."""
+    if not (values.dtype.is_numeric() or str(values.dtype) in ("Null", "Boolean")):
+        raise InputError(f"Column {name!r} holds {values.dtype}, not numbers; encode it first.")
     known = np.asarray(values.cast(float, strict=False).fill_null(np.nan).to_numpy(), dtype=float)
     if np.isinf(known).any():
         raise InputError(f"Column {name!r} holds infinity at row {int(np.argmax(np.isinf(known)))}.")

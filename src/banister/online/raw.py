@@ -34,6 +34,8 @@ def settled(bandit: SafeBandit, given: Features | None) -> Features | None:
 
 def _settle(ledger: Ledger, given: Features | None) -> Features | None:
     """What a store keeps, which must have been made as what is given; else what is given."""
+    if given is not None and not isinstance(given, Features):
+        raise InputError(f"features={given!r} must be bn.Arms or bn.Items, or None.")
     text = ledger.kept(FEATURES)
     if text is None:
         if given is not None and given.learned:

@@ -156,7 +156,7 @@ class Refitter:
 
 def _number(text: str | None) -> int:
     """How many rewards the last try had; a store that does not know is due as if there had been none."""
-    return int(text) if text is not None and text.isdecimal() else 0
+    return int(text) if text is not None and text.isdecimal() and len(text) < 19 else 0
 
 
 def _log_swap(last: Model, model: Model, seconds: float) -> None:

@@ -204,7 +204,7 @@ def _check_growth(value: Any) -> None:
 
 
 def _check_choice(name: str, value: Any, known: tuple[str, ...]) -> None:
-    if value not in known:
+    if not (isinstance(value, str) and value in known):
         raise SettingError(f"{name}={value!r} must be one of {', '.join(map(repr, known))}.")
 
 

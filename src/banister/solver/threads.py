@@ -28,7 +28,7 @@ def check_threads(threads: int | None) -> int:
     value = threads if threads is not None else os.environ.get("BANISTER_THREADS", os.cpu_count() or 1)
     try:
         number = int(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = 0
     if number < 1:
         raise SettingError(f"threads={value!r} must be a whole number of at least 1.")

@@ -84,7 +84,7 @@ class SqliteLedger:
     def _readable(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OverflowError) as reason:
+        except (sqlite3.Error, OverflowError, UnicodeDecodeError) as reason:
             raise _refused(self.where, reason) from None
 
     @property
@@ -280,10 +280,18 @@ class SqliteLedger:
         return self._read(LogRecord)
 
     def model(self, version: int) -> bytes | None:
-        size = self._rows("SELECT size FROM models WHERE version = ?", version)
-        parts = self._rows("SELECT bytes FROM model_parts WHERE version = ? ORDER BY part", version)
-        data = b"".join(part for (part,) in parts)[: size[0][0] if size else 0]
-        return data or None
+        found = self._rows("SELECT size FROM models WHERE version = ?", version)
+        size = found[0][0] if found else 0
+        data = bytearray()
+        with self._readable():
+            self._show_own()
+            parts = self._db.execute(
+                "SELECT bytes FROM model_parts WHERE version = ? AND length(bytes) <= ? ORDER BY part",
+                (version, size),
+            )
+            while len(data) < size and (part := parts.fetchone()):  # whatever else the table was given
+                data += part[0]
+        return bytes(data[:size]) or None
 
     def models(self) -> list[ModelRecord]:
         return list(self._read(ModelRecord))
@@ -395,10 +403,12 @@ class _Transaction:
             raise _refused(self._ledger.where, failure) from None
 
 
-def _refused(where: str, reason: sqlite3.Error | OverflowError) -> BanisterError:
+def _refused(where: str, reason: sqlite3.Error | OverflowError | UnicodeDecodeError) -> BanisterError:
     """The error for what SQLite does not take."""
     if isinstance(reason, OverflowError):
         return DataFileError(f"{where} cannot hold this ({reason}).")
+    if isinstance(reason, UnicodeDecodeError):
+        return DataFileError(f"{where} is damaged: it holds text that is none; restore it from a copy.")
     return opening.unusable(where, reason)
 
 
