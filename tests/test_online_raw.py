@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import banister as bn
 from banister.cli import online as _commands  # noqa: F401  (adds the commands)
 from banister.cli.app import app
-from banister.errors import DataFileError, InputError, NotFittedError, SettingError
+from banister.errors import InputError, NotFittedError, SettingError
 from banister.online import raw
 from banister.online.raw import offers, read_raw_logs
 from online_world import same
@@ -408,5 +408,5 @@ def test_an_export_without_arms(tmp_path):
         bandit.export(tmp_path / "out.vw")
     with pytest.raises(InputError, match=r"must end in \.parquet, or in \.vw"):
         bandit.export(tmp_path / "out.csv")
-    with pytest.raises(DataFileError, match="cannot be written"):
+    with pytest.raises(InputError, match="folder that does not exist"):
         bandit.export(tmp_path / "nowhere" / "out.parquet")
