@@ -98,6 +98,7 @@ def test_few_rewards_tell_nothing_and_none_is_no_error():
     assert not tame(ONE, np.ones(100)).wild.any()
 
 
+@settings(deadline=None)
 @given(st.integers(-150, 150), st.booleans(), st.integers(0, 5))
 def test_units_do_not_matter(k, negative, seed):
     rng = np.random.default_rng(seed)
@@ -151,7 +152,7 @@ def test_a_wild_reward_shuts_no_gate_and_without_the_rule_it_does(monkeypatch):
     assert int((Rows(1e154).decisions().chosen >= 0).sum()) == 0
 
 
-@settings(max_examples=15)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(-150, 150), st.integers(-150, 150))
 def test_units_change_no_decision(features, rewards):
     other = Rows(1000.0).decisions(10.0**features, 10.0**rewards)
