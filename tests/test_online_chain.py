@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 
 import numpy as np
 import pytest
@@ -120,21 +120,23 @@ def test_the_chain_by_hand():
     """Two links, hashed here from their bytes."""
     head = Head(b"s" * 32)
     head.add(TaskRecord(0, "a"))
-    first = blake2b(
-        b"s" * 32 + b"task" + (0).to_bytes(8, "little") + (1).to_bytes(8, "little") + b"a", digest_size=32
+    leaf = blake2b(
+        b"task" + (0).to_bytes(8, "little") + (1).to_bytes(8, "little") + b"a", digest_size=32
     ).digest()
+    first = sha256(b"s" * 32 + leaf).digest()
     assert head.hash == first
     head.add(RewardRecord(7, 2.0, -0.0, None))
     numbers = (7).to_bytes(8, "little") + np.array([2.0, 0.0]).tobytes()
     none = (-1).to_bytes(8, "little", signed=True)
-    assert head.hash == blake2b(first + b"reward" + numbers + none, digest_size=32).digest()
+    leaf = blake2b(b"reward" + numbers + none, digest_size=32).digest()
+    assert head.hash == sha256(first + leaf).digest()
     assert (head.links, head.tasks, head.rewards) == (2, 1, 1)
 
 
 def test_no_text_moves_from_one_field_to_the_next():
-    a = RewardRecord(1, 0.0, 1.0, "x").hashed(b"")
-    assert a != RewardRecord(1, 0.0, 1.0, None).hashed(b"")
-    assert a != RewardRecord(1, 0.0, 1.0, "").hashed(b"")
+    a = RewardRecord(1, 0.0, 1.0, "x").leaf()
+    assert a != RewardRecord(1, 0.0, 1.0, None).leaf()
+    assert a != RewardRecord(1, 0.0, 1.0, "").leaf()
 
 
 def test_models_carry_the_counts_of_their_time(lived):

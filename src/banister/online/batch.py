@@ -17,6 +17,7 @@ from banister.online._digest import digests
 from banister.online.decision import Decision
 from banister.online.door import Request, check_actions, check_index, check_task
 from banister.online.engine import Engine
+from banister.online.following import repeated
 from banister.online.record import DecisionRecord
 from banister.safety.exploration import ConservativeMixture
 from banister.safety.reasons import REASONS, Reason
@@ -129,6 +130,7 @@ def _check_stds(std: Any, m: int) -> Float:
     return values
 
 
+@repeated
 def decide_batch(engine: Engine, batch: Batch, mixture: ConservativeMixture | None) -> list[Decision]:
     """Decisions in order; all are written, or none and nothing has changed."""
     if not len(batch):
@@ -136,7 +138,8 @@ def decide_batch(engine: Engine, batch: Batch, mixture: ConservativeMixture | No
     if mixture is not None:  # each mixture is a draw of its own, and each request a transaction
         return [engine.decide(request, _digest(request), mixture) for request in batch.requests()]
     store = engine.store
-    with engine.call():
+    with engine.call(alone=True):
+        engine.check_dim(batch.dim)
         task = np.array([store.code_of(label) for label in batch.labels], dtype=np.int64)
         records = [record for rows in batch.runs() for record in _written(engine, batch, rows, task)]
         for record in records:

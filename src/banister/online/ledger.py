@@ -2,7 +2,7 @@
 
 Rows are only ever added. Each adds to a running hash (`head`). What is added within one `transaction` is
 written whole or not at all, and has been committed when the block ends. Ids and codes are given by the ledger
-inside the transaction, so that several writers could share one.
+inside the transaction. A ledger that is `shared` has other writers too, see `banister.online.following`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,27 @@ from banister.online.record import (
     Entry,
     LogRecord,
     ModelRecord,
+    Record,
     RefusalRecord,
     RetractionRecord,
     RewardRecord,
 )
+from banister.safety.reasons import Reason
+
+
+class Overtaken(Exception):  # noqa: N818 - a turn of events that the engine deals with, never an error
+    """Another writer changed what this call rests on, or the call needs the ledger alone: make it again."""
+
+
+def is_urgent(record: Record, before: Head) -> bool:
+    """Whether a record changes what other writers may decide, so that none decides without knowing it.
+
+    Alarms and contradicted baseline rewards shut gates, models open them; the first row says how many
+    features there are. All else may be learned of a little later.
+    """
+    if isinstance(record, DecisionRecord):
+        return record.reason == Reason.DISAGREES or before.decisions + before.logs == 0
+    return isinstance(record, AlarmRecord | ModelRecord | LogRecord)
 
 
 class Played(NamedTuple):
@@ -64,16 +81,35 @@ class Ledger(Protocol):
     """An append-only record of decisions, rewards, alarms and models. Not thread-safe: its owner locks."""
 
     where: str
+    shared: bool  # whether other processes may write too
+    gapless: bool  # whether ids count decisions; else some were never used
 
     @property
     def head(self) -> Head:
         """What there is, the open transaction's own additions included."""
 
+    @property
+    def last_id(self) -> int:
+        """No decision so far has a larger id; all later ones will, if the transaction has the ledger alone."""
+
     def check(self) -> None:
         """An error if nothing may be written or acknowledged any more: another process, a lost file."""
 
-    def transaction(self) -> AbstractContextManager[None]:
-        """All or nothing; an error inside, or at the commit, leaves ledger and head as they were."""
+    def transaction(self, *, alone: bool = False) -> AbstractContextManager[None]:
+        """All or nothing; an error inside, or at the commit, leaves ledger and head as they were.
+
+        With `alone` no other writer comes in between, and the head is exact. Without, a shared ledger may
+        raise `Overtaken` at any step; the next transaction then is alone.
+        """
+
+    def still(self) -> AbstractContextManager[None]:
+        """Reads within see one moment, whatever others write."""
+
+    def start_refit(self) -> bool:
+        """Claim the right to refit, which one process has at a time and death gives back; False if taken."""
+
+    def end_refit(self) -> None:
+        """Give it back."""
 
     def next_id(self) -> int:
         """The id of the decision that the open transaction may write next."""
@@ -133,7 +169,7 @@ class Ledger(Protocol):
         """The number of features; None before the first row."""
 
     def decisions(self, version: int | None = None) -> Iterator[DecisionRecord]:
-        """All decisions, or one model's, in order."""
+        """All decisions, or one model's, in the order of the chain."""
 
     def rewarded(self, dim: int) -> Iterator[Rewarded]:
         """All rewards in the order in which they came, in blocks."""
@@ -182,3 +218,21 @@ class Ledger(Protocol):
 
     def close(self) -> None:
         """Give everything back."""
+
+
+class SharedLedger(Ledger, Protocol):
+    """A ledger that other processes write to as well: what came from them can be read by its place, (a, b]."""
+
+    epoch: int  # counts urgent records; a single record is refused if this one is out of date
+    alone: bool  # whether the open transaction, or else the last one, has had the ledger alone
+    own: int  # records that it added
+
+    def decisions(
+        self, version: int | None = None, span: tuple[int, int] = ...
+    ) -> Iterator[DecisionRecord]: ...
+
+    def rewarded(self, dim: int, span: tuple[int, int] = ...) -> Iterator[Rewarded]: ...
+
+    def retractions(self, span: tuple[int, int] = ...) -> list[RetractionRecord]: ...
+
+    def logs(self, span: tuple[int, int] = ...) -> list[LogRecord]: ...

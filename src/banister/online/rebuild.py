@@ -44,15 +44,15 @@ def _rebuild(store: Store) -> None:
     if not dim > 0:
         raise DataFileError(f"{store.ledger.where} has rows without features; restore it from a copy.")
     memory = store.open_memory(dim)
-    _logs(store, dim)
+    remember_blocks(store, store.ledger.logs(), dim)
     _decisions(store, dim)
     _rewards(store, dim)
     memory.retracted.update(r.id for r in store.ledger.retractions())
 
 
-def _logs(store: Store, dim: int) -> None:
+def remember_blocks(store: Store, blocks: list[LogRecord], dim: int) -> None:
     """All blocks of a call at once: the sample of offered actions is taken over all of its rows."""
-    for call in _by_call(store.ledger.logs()):
+    for call in _by_call(blocks):
         task = np.frombuffer(b"".join(b.task for b in call), dtype=np.int64)
         if ((task < 0) | (task >= len(store.labels))).any():
             raise DataFileError(f"{store.ledger.where} has logged rows of tasks that it does not name.")
@@ -78,7 +78,7 @@ def _decisions(store: Store, dim: int) -> None:
         _alarms_before(store, alarms, record.id)
         _check(store, record, dim)
         store.remember(record)
-    _alarms_before(store, alarms, store.decisions + 1)
+    _alarms_before(store, alarms, store.ledger.last_id + 1)
 
 
 def _check(store: Store, record: DecisionRecord, dim: int) -> None:
@@ -92,14 +92,8 @@ def _check(store: Store, record: DecisionRecord, dim: int) -> None:
 
 
 def _rewards(store: Store, dim: int) -> None:
-    memory = store.memory
-    assert memory is not None
     for block in store.ledger.rewarded(dim):
-        n = len(block.number)
-        memory.plays.extend(
-            block.task, block.features, block.value, block.is_baseline, block.claim, block.number
-        )
-        store.rewards += n
+        store.learn_block(block)
 
 
 def _alarms_before(store: Store, alarms: list[AlarmRecord], number: int) -> None:
