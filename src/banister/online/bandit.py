@@ -399,12 +399,14 @@ class SafeBandit:
         """Where every task stands, and totals."""
         with self._lock:
             self._engine.check_open(writing=False)
+            self._engine.refresh()
             return status_of(self._engine)
 
     def receipt(self) -> Receipt:
         """What the ledger holds now: counts, and one hash of everything. Keep it elsewhere, for an audit."""
         with self._lock:
             self._engine.check_open(writing=False)
+            self._engine.refresh()
             return self._engine.store.ledger.head.receipt()
 
     def audit(self, receipt: Receipt | dict[str, Any] | None = None) -> Audit:

@@ -238,7 +238,6 @@ class Engine:
             raise InputError("This bandit was opened for reading only; SafeBandit.load opens it for serving.")
         if not writing:  # a transaction looks by itself
             self.store.ledger.check()
-            self.refresh()
         self.check_dim(dim)
 
     @repeated

@@ -153,6 +153,9 @@ class Ledger(Protocol):
     def kept(self, key: str) -> str | None:
         """A text that was kept."""
 
+    def notes(self) -> dict[str, str]:
+        """All that was kept."""
+
     def set_durability(self, durability: str) -> None:
         """Whether a commit survives the machine ("full") or the process ("normal")."""
 

@@ -47,7 +47,7 @@ def open_ledger(place: Place, *, create: bool, read_only: bool) -> Ledger:
 def save_ledger(ledger: Ledger, place: Path | PostgresPlace) -> None:
     """Ledger and model at another place; nothing is left behind if that fails."""
     if isinstance(place, PostgresPlace):
-        from banister.online.copying import copy_to_database
+        from banister.online.postgres.copying import copy_to_database
 
         copy_to_database(ledger, place)
         return

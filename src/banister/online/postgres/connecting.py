@@ -48,12 +48,17 @@ def prepare(db: Any, place: PostgresPlace, *, create: bool) -> None:
     with db.transaction():
         # Two processes that start at once: the second one waits here, and finds the tables.
         db.execute("SELECT pg_advisory_xact_lock(hashtextextended('banister ' || %s, 0))", (place.store,))
-        if db.execute("SELECT to_regclass(%s)", (f"{place.store}.meta",)).fetchone()[0] is not None:
+        if exists(db, place):
             _check(db, place)
         elif create:
             _create(db, place)
         else:
             raise ModelFileError(f"There is no store at {place}; SafeBandit(path=...) makes one.")
+
+
+def exists(db: Any, place: PostgresPlace) -> bool:
+    """Whether there is a store at this place."""
+    return db.execute("SELECT to_regclass(%s)", (f"{place.store}.meta",)).fetchone()[0] is not None
 
 
 def _create(db: Any, place: PostgresPlace) -> None:
@@ -92,6 +97,8 @@ def unusable(where: Any, reason: Exception) -> BanisterError:
 
     if isinstance(reason, psycopg.errors.LockNotAvailable):
         return StoreError(f"{where}: another process holds the head of the ledger; find out which, and why.")
+    if (getattr(reason, "sqlstate", None) or "").startswith("53"):
+        return DataFileError(f"{where} cannot be used ({_words(reason)}): check the server's space and memory.")
     if isinstance(reason, psycopg.OperationalError | psycopg.InterfaceError):
         return StoreError(
             f"{where}: the connection was lost ({_words(reason)}). Whether this call was written is not "

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from banister.errors import StoreError
+from banister.errors import InputError, StoreError
 from banister.online.head import Head
 from banister.online.ledger import Overtaken, is_urgent
 from banister.online.postgres import statements
@@ -80,10 +80,19 @@ class PostgresLedger(Reader):
             self.set_durability(self._durability)
         if known.links and self._hash_at(known.links) != known.hash:
             self._db.close()
-            raise StoreError(
-                f"{self.where} no longer begins with the {known.links} records that this process knows: it was "
-                "restored from an older copy, or the server lost its last moments. Load the store again."
-            )
+            raise self._cut()
+
+    def _check_longer(self, found: bytes, links: int) -> None:
+        """The ledger may only have grown since this process last looked."""
+        if links < self.head.links or (links == self.head.links and found != self.head.hash):
+            raise self._cut()
+
+    def _cut(self) -> StoreError:
+        return StoreError(
+            f"{self.where} no longer begins with the {self.head.links} records that this process knows: it was "
+            "altered, restored from an older copy, or the server lost its last moments. Nothing more is taken "
+            "in; look into it, and load the store again."
+        )
 
     def _hash_at(self, link: int) -> bytes | None:
         tables = " UNION ALL ".join(f"SELECT head FROM {t} WHERE link = %b" for t in statements.TABLES)
@@ -126,6 +135,12 @@ class PostgresLedger(Reader):
         except BaseException:
             self._give_up()
             raise
+        try:
+            self._check_longer(*row[:2])
+        except StoreError:
+            self._give_up()
+            raise
+        self._crowded = self.head.links < row[1]
         self._take(row)
         self._mine = None
         self._before = self.head.state(), self.last_id, self.epoch
@@ -157,6 +172,9 @@ class PostgresLedger(Reader):
         with self._db.pipeline():
             self._send()
             if self.head.state() != self._before[0]:
+                if self._crowded:
+                    self.last_id += 1
+                    self._mine = self.last_id
                 values = *self.head.state(), self.last_id, self.epoch
                 self._cursor.execute(statements.SET_HEAD, values, prepare=True)
             self._cursor.execute("COMMIT")
@@ -168,7 +186,7 @@ class PostgresLedger(Reader):
 
     def _commit_single(self, record: Record) -> None:
         values: tuple[Any, ...] = (record.leaf(), int(is_urgent(record, self.head)))
-        guard: tuple[Any, ...] = (self.epoch,)
+        guard: tuple[Any, ...] = (self.epoch, self.head.links)
         if isinstance(record, DecisionRecord):
             values += (record.id, int(self._crowded))
             guard += (record.id, record.id == self._mine, record.id)
@@ -317,9 +335,10 @@ class PostgresLedger(Reader):
         return view
 
     def save(self, path: Path) -> None:
-        from banister.online.copying import copy_to_file
-
-        copy_to_file(self, path)
+        raise InputError(
+            f"{self.where} is saved to another URL (bandit.save('postgresql://...?store=copy')) or with pg_dump, "
+            f"not to the file {str(path)!r}."
+        )
 
     def close(self) -> None:
         if os.getpid() == self._pid:

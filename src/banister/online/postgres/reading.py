@@ -73,6 +73,9 @@ class Reader:
         rows = self._rows("SELECT value FROM meta WHERE key = %b::text", key)
         return str(rows[0][0]) if rows else None
 
+    def notes(self) -> dict[str, str]:
+        return dict(self._rows("SELECT key, value FROM meta"))
+
     def find(self, number: int) -> Played | None:
         if not 0 < number < _LAST:
             return None

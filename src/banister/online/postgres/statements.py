@@ -33,8 +33,9 @@ _STALE = 64  # ids that others may have been given since this one was: it stays 
 def _link(kind: type[Any]) -> str:
     """One record in one statement: the database takes the next link and its hash while it holds the head.
 
-    Nothing is written, and no row comes back, if the epoch is no longer the caller's; nor if a decision's id
-    is neither the next one nor one that was set aside for the caller not long ago.
+    Nothing is written, and no row comes back, if the epoch is no longer the caller's, or the chain shorter
+    than the caller knows it to be; nor if a decision's id is neither the next one nor one that was set aside
+    for the caller not long ago.
     """
     table, change, more = COUNTS[kind], "", ""
     if kind is DecisionRecord:
@@ -43,7 +44,7 @@ def _link(kind: type[Any]) -> str:
     values = ", ".join(f"%b::{type_}" for type_ in columns(kind).values())
     return (
         f"WITH h AS (UPDATE head SET hash = sha256(hash || %b::bytea), links = links + 1, "
-        f"{table} = {table} + 1, epoch = epoch + %b::bigint{change} WHERE epoch = %b::bigint{more} "
+        f"{table} = {table} + 1, epoch = epoch + %b::bigint{change} WHERE epoch = %b::bigint AND links >= %b::bigint{more} "
         f"RETURNING {_KEPT}), i AS (INSERT INTO {table} ({COLUMNS[kind]}, link, head) "
         f"SELECT {values}, links, hash FROM h) SELECT {_KEPT} FROM h"
     )

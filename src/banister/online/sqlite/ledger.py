@@ -218,6 +218,9 @@ class SqliteLedger:
         rows = self._rows("SELECT value FROM meta WHERE key = ?", key)
         return str(rows[0][0]) if rows else None
 
+    def notes(self) -> dict[str, str]:
+        return dict(self._rows("SELECT key, value FROM meta"))
+
     def _rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         with self._readable():
             self._show_own()
