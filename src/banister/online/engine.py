@@ -180,9 +180,12 @@ class Engine:
             if self.learner.gates.is_open(record.task):
                 self.learner.gates.shut(record.task, DISAGREES)
             self.learner.disagreed(record.task, record.id)
+        by_claim = {record.id for record in contradicted}
         for alarm in alarms:
             self.learner.gates.shut(alarm.task, DRIFT)
             self._alarmed.add(alarm.task)
+            if alarm.since not in by_claim:
+                self.learner.watch.silence(alarm.task)
 
     def note_disagreement(self, task: int, number: int, after: int) -> None:
         """A baseline reward contradicted the model at decision `number`; `after` is the last one judged."""

@@ -98,7 +98,9 @@ def unusable(where: Any, reason: Exception) -> BanisterError:
     if isinstance(reason, psycopg.errors.LockNotAvailable):
         return StoreError(f"{where}: another process holds the head of the ledger; find out which, and why.")
     if (getattr(reason, "sqlstate", None) or "").startswith("53"):
-        return DataFileError(f"{where} cannot be used ({_words(reason)}): check the server's space and memory.")
+        return DataFileError(
+            f"{where} cannot be used ({_words(reason)}): check the server's space and memory."
+        )
     if isinstance(reason, psycopg.OperationalError | psycopg.InterfaceError):
         return StoreError(
             f"{where}: the connection was lost ({_words(reason)}). Whether this call was written is not "

@@ -47,7 +47,7 @@ class PostgresLedger(Reader):
         self._place, self._pid, self._durability = place, os.getpid(), "normal"
         self._open = self.alone = self._alone_next = False
         self._mine: int | None = None  # an id that was set aside for this process, in this epoch
-        self._crowded = False  # whether others wrote between the last two calls
+        self._crowded = False  # whether others decided between the last two decisions here
         db = connect(place)
         try:
             with self._named(place)._readable():
@@ -56,6 +56,7 @@ class PostgresLedger(Reader):
         except BaseException:
             db.close()
             raise
+        self._decided = self.last_id  # as it was after the last decision here
 
     def _named(self, place: PostgresPlace) -> PostgresLedger:
         self.where = str(place)
@@ -140,8 +141,8 @@ class PostgresLedger(Reader):
         except StoreError:
             self._give_up()
             raise
-        self._crowded = self.head.links < row[1]
         self._take(row)
+        self._crowded = self.last_id > self._decided
         self._mine = None
         self._before = self.head.state(), self.last_id, self.epoch
 
@@ -175,6 +176,7 @@ class PostgresLedger(Reader):
                 if self._crowded:
                     self.last_id += 1
                     self._mine = self.last_id
+                self._decided = self.last_id
                 values = *self.head.state(), self.last_id, self.epoch
                 self._cursor.execute(statements.SET_HEAD, values, prepare=True)
             self._cursor.execute("COMMIT")
@@ -195,11 +197,11 @@ class PostgresLedger(Reader):
         ).fetchone()
         if found is None:
             raise self._overtaken()
-        before = self.head.links
         self._take(found)
-        self._crowded = self.head.links > before + 1
         if isinstance(record, DecisionRecord):
-            self._mine = self.last_id if values[-1] else None
+            self._mine = self.last_id if self._crowded else None
+            self._crowded = self.last_id - self._crowded > max(self._decided, record.id)
+            self._decided = self.last_id
 
     def _overtaken(self) -> Overtaken:
         """The next try holds the head, so that there is no third."""

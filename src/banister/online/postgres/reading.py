@@ -101,10 +101,14 @@ class Reader:
         first = self._rows("SELECT length(baseline_features) FROM decisions LIMIT 1")
         if first:
             return int(first[0][0]) // 8
-        log = self._rows("SELECT length(features) / length(reward) FROM logs WHERE length(reward) > 0 LIMIT 1")
+        log = self._rows(
+            "SELECT length(features) / length(reward) FROM logs WHERE length(reward) > 0 LIMIT 1"
+        )
         return int(log[0][0]) if log else None
 
-    def _chained(self, kind: type[Any], more: str, values: tuple[Any, ...], span: tuple[int, int]) -> Iterator[Entry]:
+    def _chained(
+        self, kind: type[Any], more: str, values: tuple[Any, ...], span: tuple[int, int]
+    ) -> Iterator[Entry]:
         """Records of one kind in the order of the chain, block by block."""
         after, to = span
         while block := self._rows(statements.reading(kind, more), after, to, *values):
@@ -117,7 +121,9 @@ class Reader:
     ) -> Iterator[Any]:
         return (record for _, _, record in self._chained(kind, more, values, span))
 
-    def decisions(self, version: int | None = None, span: tuple[int, int] = (0, _LAST)) -> Iterator[DecisionRecord]:
+    def decisions(
+        self, version: int | None = None, span: tuple[int, int] = (0, _LAST)
+    ) -> Iterator[DecisionRecord]:
         if version is None:
             return self._read(DecisionRecord, span=span)
         return self._read(DecisionRecord, "AND version = %b", version, span=span)
@@ -176,7 +182,9 @@ class Reader:
         return int(rows[0][0])
 
     def entries(self) -> Iterator[Entry]:
-        return merge(*(self._chained(kind, "", (), (0, _LAST)) for kind in COUNTS), key=lambda entry: entry[0])
+        return merge(
+            *(self._chained(kind, "", (), (0, _LAST)) for kind in COUNTS), key=lambda entry: entry[0]
+        )
 
     def start(self) -> bytes:
         try:

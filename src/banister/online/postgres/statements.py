@@ -30,6 +30,7 @@ INSERT = {
 
 _STALE = 64  # ids that others may have been given since this one was: it stays near its place in the chain
 
+
 def _link(kind: type[Any]) -> str:
     """One record in one statement: the database takes the next link and its hash while it holds the head.
 
