@@ -115,7 +115,8 @@ def main(url: str, pairs: int, rounds: int) -> list[dict[str, Any]]:
         best = {n: max(speeds) for n, speeds in found.items()}
         rows.append(
             {
-                "durability": durability, "pairs_per_s": best, "all": found, "four_over_one": best[4] / best[1],
+                "durability": durability, "pairs_per_s": best, "all": found,
+                "four_over_one": best[4] / best[1],
                 "audit_passed": passed, "bare_commits_per_s": bare(url, pairs),
             }
         )  # fmt: skip

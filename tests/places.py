@@ -1,4 +1,4 @@
-"""Where the tests of a store keep it: in files, and in PostgreSQL if BANISTER_TEST_POSTGRES names a database."""
+"""Where tests keep a store: in files, and in PostgreSQL if BANISTER_TEST_POSTGRES names a database."""
 
 from __future__ import annotations
 
@@ -58,12 +58,8 @@ def tamper(place: Any, statement: str, *values: Any) -> None:
 def _in_postgres(statement: str) -> str:
     statement = re.sub(r"zeroblob\(((?:\w|\(\w+\))+)\)", r"decode(repeat('00', \1), 'hex')", statement)
     statement = re.sub(r"x'([0-9a-f]+)'", r"'\\x\1'", statement)
-    statement = statement.replace("certified = 0", "certified = false").replace(
-        "WHERE certified", "WHERE certified"
-    )
-    return (
-        statement.replace("% n_actions", "%% n_actions").replace("?", "%s") if "?" in statement else statement
-    )
+    statement = statement.replace("certified = 0", "certified = false")
+    return statement.replace("% ", "%% ").replace("?", "%s") if "?" in statement else statement
 
 
 class Failing:

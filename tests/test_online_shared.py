@@ -1,4 +1,4 @@
-"""Several writers of one store in PostgreSQL. Two bandits here are what two processes are: two connections."""
+"""Several writers of one store in PostgreSQL: two bandits here are two connections, as two processes are."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _Logs = Annotated[
 ]
 _Model = Annotated[
     str,
-    typer.Argument(help="What `banister fit` wrote, its ledger beside it; or a store's postgresql:// URL."),
+    typer.Argument(help="What `banister fit` wrote, its ledger beside it; or a postgresql:// URL."),
 ]
 _Task = Annotated[str, typer.Option(help="Column that names the task.")]
 _Reward = Annotated[str, typer.Option(help="Column with what was earned.")]

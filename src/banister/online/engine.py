@@ -423,7 +423,8 @@ class Engine:
             self.check_dim(rows.X.shape[1])
             if self.store.decisions:
                 raise InputError(
-                    f"warm_start comes before the first decision; this bandit has made {self.store.decisions}."
+                    "warm_start comes before the first decision; this bandit has made "
+                    f"{self.store.decisions}."
                 )
             codes = [self.store.code_of(label) for label in rows.labels]
             task = np.array(codes, dtype=np.int64)[rows.task]

@@ -28,6 +28,8 @@ from banister.online.record import (
 )
 from banister.safety.reasons import Reason
 
+Span = tuple[int, int]  # places in the chain: after the first, up to the second
+
 
 class Overtaken(Exception):  # noqa: N818 - a turn of events that the engine deals with, never an error
     """Another writer changed what this call rests on, or the call needs the ledger alone: make it again."""
@@ -90,7 +92,7 @@ class Ledger(Protocol):
 
     @property
     def last_id(self) -> int:
-        """No decision so far has a larger id; all later ones will, if the transaction has the ledger alone."""
+        """No decision so far has a larger id; all later ones will, once a transaction is alone."""
 
     def check(self) -> None:
         """An error if nothing may be written or acknowledged any more: another process, a lost file."""
@@ -224,18 +226,20 @@ class Ledger(Protocol):
 
 
 class SharedLedger(Ledger, Protocol):
-    """A ledger that other processes write to as well: what came from them can be read by its place, (a, b]."""
+    """A ledger that others write to as well; what came from them is read by its place in the chain."""
 
     epoch: int  # counts urgent records; a single record is refused if this one is out of date
     alone: bool  # whether the open transaction, or else the last one, has had the ledger alone
     own: int  # records that it added
 
-    def decisions(
-        self, version: int | None = None, span: tuple[int, int] = ...
-    ) -> Iterator[DecisionRecord]: ...
+    def decisions(self, version: int | None = None, span: Span = ...) -> Iterator[DecisionRecord]:
+        """Decisions of a part of the chain."""
 
-    def rewarded(self, dim: int, span: tuple[int, int] = ...) -> Iterator[Rewarded]: ...
+    def rewarded(self, dim: int, span: Span = ...) -> Iterator[Rewarded]:
+        """Rewards of a part of the chain."""
 
-    def retractions(self, span: tuple[int, int] = ...) -> list[RetractionRecord]: ...
+    def retractions(self, span: Span = ...) -> list[RetractionRecord]:
+        """Rewards taken back in a part of the chain."""
 
-    def logs(self, span: tuple[int, int] = ...) -> list[LogRecord]: ...
+    def logs(self, span: Span = ...) -> list[LogRecord]:
+        """Blocks of logged rows in a part of the chain."""

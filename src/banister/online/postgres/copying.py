@@ -31,10 +31,7 @@ def copy_to_database(source: Ledger, place: PostgresPlace) -> None:
 
 
 def _copy(source: Ledger, cursor: Any) -> None:
-    keep = (
-        "INSERT INTO meta VALUES (%b::text, %b::text) ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value"
-    )
-    cursor.executemany(keep, list(source.notes().items()))
+    cursor.executemany(statements.KEEP, list(source.notes().items()))
     entries = source.entries()
     while block := list(islice(entries, statements.BLOCK)):
         for kind in COUNTS:

@@ -90,9 +90,9 @@ class PostgresLedger(Reader):
 
     def _cut(self) -> StoreError:
         return StoreError(
-            f"{self.where} no longer begins with the {self.head.links} records that this process knows: it was "
-            "altered, restored from an older copy, or the server lost its last moments. Nothing more is taken "
-            "in; look into it, and load the store again."
+            f"{self.where} no longer begins with the {self.head.links} records that this process knows: it "
+            "was altered, restored from an older copy, or the server lost its last moments. Nothing more is "
+            "taken in; look into it, and load the store again."
         )
 
     def _hash_at(self, link: int) -> bytes | None:
@@ -272,21 +272,13 @@ class PostgresLedger(Reader):
         self._add(record)
 
     def add_part(self, version: int, part: int, data: bytes) -> None:
-        # A model that serves is never written over, whoever believes to be the one that refits.
-        self._do(
-            "INSERT INTO model_parts SELECT %b, %b, %b WHERE NOT EXISTS (SELECT 1 FROM models WHERE version = %b) "
-            "ON CONFLICT (version, part) DO UPDATE SET bytes = EXCLUDED.bytes",
-            version, part, data, version,
-        )  # fmt: skip
+        self._do(statements.PART, version, part, data, version)
 
     def forget_model(self, version: int) -> None:
         self._do("DELETE FROM model_parts WHERE version = %b", version)
 
     def keep(self, key: str, value: str) -> None:
-        self._do(
-            "INSERT INTO meta VALUES (%b::text, %b::text) ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value",
-            key, value,
-        )  # fmt: skip
+        self._do(statements.KEEP, key, value)
 
     def _do(self, statement: str, *values: Any) -> None:
         """A change that is no record."""
@@ -338,8 +330,8 @@ class PostgresLedger(Reader):
 
     def save(self, path: Path) -> None:
         raise InputError(
-            f"{self.where} is saved to another URL (bandit.save('postgresql://...?store=copy')) or with pg_dump, "
-            f"not to the file {str(path)!r}."
+            f"{self.where} is saved to another URL (bandit.save('postgresql://...?store=copy')) or with "
+            f"pg_dump, not to the file {str(path)!r}."
         )
 
     def close(self) -> None:

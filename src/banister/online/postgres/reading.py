@@ -11,7 +11,7 @@ import numpy as np
 
 from banister.errors import DataFileError
 from banister.online.head import COUNTS, Head
-from banister.online.ledger import Played, Rewarded
+from banister.online.ledger import Played, Rewarded, Span
 from banister.online.postgres import statements
 from banister.online.postgres.connecting import unusable
 from banister.online.record import (
@@ -25,7 +25,8 @@ from banister.online.record import (
     TaskRecord,
 )
 
-_LAST = (1 << 62) - 1  # beyond every link
+_LAST = (1 << 62) - 1  # beyond every link and id
+_ALL = (0, _LAST)
 
 
 class Reader:
@@ -107,7 +108,7 @@ class Reader:
         return int(log[0][0]) if log else None
 
     def _chained(
-        self, kind: type[Any], more: str, values: tuple[Any, ...], span: tuple[int, int]
+        self, kind: type[Any], more: str = "", values: tuple[Any, ...] = (), span: Span = _ALL
     ) -> Iterator[Entry]:
         """Records of one kind in the order of the chain, block by block."""
         after, to = span
@@ -116,19 +117,15 @@ class Reader:
                 yield link, head, kind._make(row)
             after = block[-1][0]
 
-    def _read(
-        self, kind: type[Any], more: str = "", *values: Any, span: tuple[int, int] = (0, _LAST)
-    ) -> Iterator[Any]:
+    def _read(self, kind: type[Any], more: str = "", *values: Any, span: Span = _ALL) -> Iterator[Any]:
         return (record for _, _, record in self._chained(kind, more, values, span))
 
-    def decisions(
-        self, version: int | None = None, span: tuple[int, int] = (0, _LAST)
-    ) -> Iterator[DecisionRecord]:
+    def decisions(self, version: int | None = None, span: Span = _ALL) -> Iterator[DecisionRecord]:
         if version is None:
             return self._read(DecisionRecord, span=span)
         return self._read(DecisionRecord, "AND version = %b", version, span=span)
 
-    def rewarded(self, dim: int, span: tuple[int, int] = (0, _LAST)) -> Iterator[Rewarded]:
+    def rewarded(self, dim: int, span: Span = _ALL) -> Iterator[Rewarded]:
         after, to = span
         while block := self._rows(statements.REWARDED, after, to):
             _, number, value, task, features, is_baseline, claim = zip(*block, strict=True)
@@ -141,13 +138,13 @@ class Reader:
     def rewards(self) -> Iterator[RewardRecord]:
         return iter(sorted(self._read(RewardRecord), key=lambda record: record.id))
 
-    def retractions(self, span: tuple[int, int] = (0, _LAST)) -> list[RetractionRecord]:
+    def retractions(self, span: Span = _ALL) -> list[RetractionRecord]:
         return list(self._read(RetractionRecord, span=span))
 
     def alarms(self, after: int = 0) -> list[AlarmRecord]:
         return list(self._read(AlarmRecord, "AND seq > %b", after))
 
-    def logs(self, span: tuple[int, int] = (0, _LAST)) -> list[LogRecord]:
+    def logs(self, span: Span = _ALL) -> list[LogRecord]:
         return list(self._read(LogRecord, span=span))
 
     def model(self, version: int) -> bytes | None:
@@ -182,9 +179,7 @@ class Reader:
         return int(rows[0][0])
 
     def entries(self) -> Iterator[Entry]:
-        return merge(
-            *(self._chained(kind, "", (), (0, _LAST)) for kind in COUNTS), key=lambda entry: entry[0]
-        )
+        return merge(*(self._chained(kind) for kind in COUNTS), key=lambda entry: entry[0])
 
     def start(self) -> bytes:
         try:

@@ -57,10 +57,11 @@ def _table(kind: type[Any]) -> str:
 
 TABLES = (
     "CREATE TABLE meta (key text PRIMARY KEY, value text NOT NULL)",
-    "CREATE TABLE model_parts (version bigint, part bigint, bytes bytea NOT NULL, PRIMARY KEY (version, part))",
+    "CREATE TABLE model_parts (version bigint, part bigint, bytes bytea NOT NULL, "
+    "PRIMARY KEY (version, part))",
     # Room on the page for the row's next versions, so that an update touches no index.
-    f"CREATE TABLE head (one smallint PRIMARY KEY CHECK (one = 1), hash bytea NOT NULL, links bigint NOT NULL, "
-    f"{_COUNTS}, ids bigint NOT NULL, epoch bigint NOT NULL) WITH (fillfactor = 10)",
+    f"CREATE TABLE head (one smallint PRIMARY KEY CHECK (one = 1), hash bytea NOT NULL, "
+    f"links bigint NOT NULL, {_COUNTS}, ids bigint NOT NULL, epoch bigint NOT NULL) WITH (fillfactor = 10)",
     *(_table(kind) for kind in COUNTS),
     "CREATE UNIQUE INDEX decisions_by_key ON decisions (key) WHERE key IS NOT NULL",
 )

@@ -28,6 +28,13 @@ INSERT = {
     for kind, table in COUNTS.items()
 }
 
+KEEP = "INSERT INTO meta VALUES (%b::text, %b::text) ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value"
+# A model that serves is never written over, whoever believes to be the one that refits.
+PART = (
+    "INSERT INTO model_parts SELECT %b, %b, %b WHERE NOT EXISTS (SELECT 1 FROM models WHERE version = %b) "
+    "ON CONFLICT (version, part) DO UPDATE SET bytes = EXCLUDED.bytes"
+)
+
 _STALE = 64  # ids that others may have been given since this one was: it stays near its place in the chain
 
 
@@ -45,7 +52,8 @@ def _link(kind: type[Any]) -> str:
     values = ", ".join(f"%b::{type_}" for type_ in columns(kind).values())
     return (
         f"WITH h AS (UPDATE head SET hash = sha256(hash || %b::bytea), links = links + 1, "
-        f"{table} = {table} + 1, epoch = epoch + %b::bigint{change} WHERE epoch = %b::bigint AND links >= %b::bigint{more} "
+        f"{table} = {table} + 1, epoch = epoch + %b::bigint{change} "
+        f"WHERE epoch = %b::bigint AND links >= %b::bigint{more} "
         f"RETURNING {_KEPT}), i AS (INSERT INTO {table} ({COLUMNS[kind]}, link, head) "
         f"SELECT {values}, links, hash FROM h) SELECT {_KEPT} FROM h"
     )
@@ -64,7 +72,8 @@ FROM decisions d LEFT JOIN rewards r ON r.id = d.id LEFT JOIN retractions t ON t
 """
 REWARDED = f"""
 SELECT r.link, r.id, r.value, {_WHAT}
-FROM rewards r JOIN decisions d ON d.id = r.id WHERE r.link > %b AND r.link <= %b ORDER BY r.link LIMIT {BLOCK}
+FROM rewards r JOIN decisions d ON d.id = r.id WHERE r.link > %b AND r.link <= %b
+ORDER BY r.link LIMIT {BLOCK}
 """
 
 
