@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,6 @@ from banister import SafeBandit
 from banister.errors import (
     DataFileError,
     InputError,
-    MissingExtraError,
     ModelFileError,
     ShapeError,
     StoreError,
@@ -364,20 +361,21 @@ def test_a_second_call_needs_no_third(url, monkeypatch):
     assert ledger._alone_next
 
 
-def test_without_the_library_the_error_names_the_extra(url):
-    program = (
-        "import sys; sys.modules['psycopg'] = None\n"
-        "from importlib import util; real = util.find_spec\n"
-        "import banister.extras as e\n"
-        "e.find_spec = lambda name: None if name == 'psycopg' else real(name)\n"
-        "from banister import SafeBandit\n"
-        "from banister.errors import MissingExtraError\n"
-        "for call in (lambda: SafeBandit(path=sys.argv[1]), lambda: SafeBandit.load(sys.argv[1])):\n"
-        "    try: call()\n"
-        "    except MissingExtraError as e: print(e)\n"
-    )
-    out = subprocess.run(
-        [sys.executable, "-c", program, url], capture_output=True, text=True, check=True
-    ).stdout
-    assert out.count("pip install 'banister[postgres]'") == 2
-    assert issubclass(MissingExtraError, ImportError)
+def test_full_durability_waits_for_the_disk_once_a_call(url, monkeypatch):
+    _, bandit = trained(20, path=url, durability="full")
+    ledger, said = bandit._engine.store.ledger, []
+    cursor = ledger._cursor
+
+    class Listening:
+        def execute(self, statement: str, *values: Any, **more: Any) -> Any:
+            said.append(statement)
+            return cursor.execute(statement, *values, **more)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(cursor, name)
+
+    ledger._cursor = Listening()
+    d = bandit.decide("shop-0", np.ones((2, 8)), baseline=0)
+    bandit.reward(d.id, 1.0)
+    assert sum("synchronous_commit" in statement for statement in said) == 2
+    assert "synchronous_commit" in said[-1]

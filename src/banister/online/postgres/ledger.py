@@ -78,7 +78,6 @@ class PostgresLedger(Reader):
             self._db = connect(self._place)
             self._cursor = self._db.cursor(binary=True)
             prepare(self._db, self._place, create=False)
-            self.set_durability(self._durability)
         if known.links and self._hash_at(known.links) != known.hash:
             self._db.close()
             raise self._cut()
@@ -101,10 +100,7 @@ class PostgresLedger(Reader):
         return rows[0][0] if rows else None
 
     def set_durability(self, durability: str) -> None:
-        # "off" acknowledges before the write-ahead log is on disk: a crash of the server may lose a moment.
         self._durability = durability
-        with self._readable():
-            self._db.execute(f"SET synchronous_commit = {'on' if durability == 'full' else 'off'}")
 
     @property
     def in_transaction(self) -> bool:
@@ -155,6 +151,7 @@ class PostgresLedger(Reader):
                 self._commit_alone()
             elif self._single is not None:
                 self._commit_single(self._single)
+            self._wait_for_disk()
         except psycopg.errors.UniqueViolation as reason:
             alone = self.alone
             self.roll_back()
@@ -168,6 +165,11 @@ class PostgresLedger(Reader):
             self.roll_back()
             raise
         self._open = False
+
+    def _wait_for_disk(self) -> None:
+        """Until what was committed is on disk, with the head free for others: one sync serves them all."""
+        if self._durability == "full" and self.own:
+            self._cursor.execute(statements.SYNC, prepare=True)
 
     def _commit_alone(self) -> None:
         with self._db.pipeline():

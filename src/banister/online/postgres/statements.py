@@ -35,6 +35,9 @@ PART = (
     "ON CONFLICT (version, part) DO UPDATE SET bytes = EXCLUDED.bytes"
 )
 
+# A commit that waits for the disk, and so for all commits before it.
+SYNC = "SELECT set_config('synchronous_commit', 'on', true), pg_logical_emit_message(true, 'banister', '')"
+
 _STALE = 64  # ids that others may have been given since this one was: it stays near its place in the chain
 
 
