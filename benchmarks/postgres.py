@@ -3,9 +3,10 @@
     python benchmarks/postgres.py postgresql://user@host/database [--pairs 2000] [--out bench-postgres.json]
 
 Run with OMP_NUM_THREADS=1, against a server on the same machine. Every process opens the store for itself and
-plays its own requests; the clock runs from the moment when all are ready until the last is done. Beside it
-stands what the same machine gives at that moment without a bandit: one-row commits of plain SQL, and pairs of
-a store in SQLite. Afterwards the ledger is audited.
+plays its own requests; the clock runs from the moment when all are ready until the last is done. Beside it is
+what a pair takes of the processor, here and in the server's own process, and what the same machine gives at
+that moment without a bandit: one-row commits of plain SQL, and pairs of a store in SQLite. Afterwards the
+ledger is audited.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
 import secrets
 import tempfile
 import time
@@ -56,21 +58,33 @@ def made(place: str, durability: Any) -> None:
         bandit.warm_start(World(0).logs(60), features="x")
 
 
-def serve(place: str, seed: int, pairs: int, ready: Any, done: Any) -> None:
+def cpu(bandit: SafeBandit) -> tuple[float, float]:
+    """Seconds of the processor so far: of this process, and of the server's process that works for it."""
+    db = bandit._engine.store.ledger._db
+    stat = Path(f"/proc/{db.info.backend_pid}/stat") if hasattr(db, "info") else Path("")
+    if not stat.is_file():
+        return time.process_time(), float("nan")
+    user, system = stat.read_text().rpartition(")")[2].split()[11:13]
+    return time.process_time(), (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def serve(place: str, seed: int, pairs: int, ready: Any, done: Any, spent: Any) -> None:
     with SafeBandit.load(place) as bandit:
         world = World(seed)
         world.play(bandit, 20)  # caches warm
         ready.wait()
+        begin = cpu(bandit)
         world.play(bandit, pairs)
+        spent.put(tuple(1e6 * (b - a) / pairs for a, b in zip(begin, cpu(bandit), strict=True)))
         done.wait()
 
 
-def together(place: str, processes: int, pairs: int) -> float:
-    """Pairs a second of all processes."""
+def together(place: str, processes: int, pairs: int) -> tuple[float, float, float]:
+    """Pairs a second of all processes; µs of the processor a pair, here and in the server."""
     spawn = multiprocessing.get_context("spawn")
-    ready, done = spawn.Barrier(processes + 1), spawn.Barrier(processes + 1)
+    ready, done, spent = spawn.Barrier(processes + 1), spawn.Barrier(processes + 1), spawn.Queue()
     children = [
-        spawn.Process(target=serve, args=(place, seed, pairs // processes, ready, done))
+        spawn.Process(target=serve, args=(place, seed, pairs // processes, ready, done, spent))
         for seed in range(1, processes + 1)
     ]
     for child in children:
@@ -79,9 +93,10 @@ def together(place: str, processes: int, pairs: int) -> float:
     begin = time.perf_counter()
     done.wait()
     seconds = time.perf_counter() - begin
+    here, server = np.mean([spent.get() for _ in children], axis=0)
     for child in children:
         child.join()
-    return pairs // processes * processes / seconds
+    return pairs // processes * processes / seconds, float(here), float(server)
 
 
 def bare(url: str, commits: int) -> float:
@@ -104,18 +119,19 @@ def main(url: str, pairs: int, rounds: int) -> list[dict[str, Any]]:
     """Rounds of all sizes in turn, so that a busy moment does not fall on one of them alone."""
     rows = []
     for durability in ("normal", "full"):
-        found: dict[int, list[float]] = {1: [], 2: [], 4: []}
+        found: dict[int, list[tuple[float, float, float]]] = {1: [], 2: [], 4: []}
         place = f"{url}{'&' if '?' in url else '?'}store=bench_{secrets.token_hex(4)}"
         made(place, durability)
         for _ in range(rounds):
-            for processes, speeds in found.items():
-                speeds.append(together(place, processes, pairs if durability == "normal" else pairs // 4))
+            for processes, tries in found.items():
+                tries.append(together(place, processes, pairs if durability == "normal" else pairs // 4))
         with SafeBandit.open_read_only(place) as bandit:
             passed = bandit.audit().passed
-        best = {n: max(speeds) for n, speeds in found.items()}
+        best = {n: max(speed for speed, _, _ in tries) for n, tries in found.items()}
         rows.append(
             {
-                "durability": durability, "pairs_per_s": best, "all": found,
+                "durability": durability, "pairs_per_s": best,
+                "all": found, "load": os.getloadavg()[0],
                 "four_over_one": best[4] / best[1],
                 "audit_passed": passed, "bare_commits_per_s": bare(url, pairs),
             }
@@ -123,7 +139,7 @@ def main(url: str, pairs: int, rounds: int) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         place = str(Path(folder) / "s.banister")
         made(place, "normal")
-        rows.append({"durability": "SQLite, normal", "pairs_per_s": {1: together(place, 1, pairs)}})
+        rows.append({"durability": "SQLite, normal", "pairs_per_s": {1: together(place, 1, pairs)[0]}})
     return rows
 
 

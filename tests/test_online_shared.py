@@ -379,3 +379,20 @@ def test_full_durability_waits_for_the_disk_once_a_call(url, monkeypatch):
     bandit.reward(d.id, 1.0)
     assert sum("synchronous_commit" in statement for statement in said) == 2
     assert "synchronous_commit" in said[-1]
+
+
+def test_what_is_known_of_a_decision_is_what_the_database_says(url):
+    """A decision made here is rewarded without a look; what is learned is the same."""
+    world, bandit = trained(200, path=url)
+    ledger = bandit._engine.store.ledger
+    for kind in (lambda r: r, lambda r: None, lambda r: (r - 1.0, r + 1.0)):
+        request = world.request()
+        d = bandit.decide(**{**request, "baseline_reward": kind(request["baseline_reward"])})
+        known, found = ledger._fresh[d.id], ledger.find(d.id)
+        for a, b in zip(known, found, strict=True):
+            np.testing.assert_array_equal(a, b)
+    with SafeBandit.load(url) as other:
+        assert other.reward(d.id, 1.0) == "accepted"
+        assert bandit.reward(d.id, 1.0) == "duplicate"
+        assert other.retract(d.id, "x") == "retracted"
+        assert bandit.reward(d.id, 1.0) == "retracted"

@@ -7,6 +7,7 @@ inside the transaction. A ledger that is `shared` has other writers too, see `ba
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -66,6 +67,13 @@ class Played(NamedTuple):
     reward: float | None
     key: str | None
     retracted: bool
+
+    @classmethod
+    def of(cls, record: DecisionRecord) -> Played:
+        """A decision that has no reward yet."""
+        is_baseline = record.action == record.baseline
+        claim = record.high if is_baseline and record.low == record.high else math.nan
+        return cls(record.task, record.played, is_baseline, claim, record.time, None, None, False)
 
 
 class Rewarded(NamedTuple):

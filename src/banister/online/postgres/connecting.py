@@ -38,7 +38,7 @@ def connect(place: PostgresPlace, *, read_only: bool = False) -> Any:
     db.adapters.register_dumper(int, Int8BinaryDumper)
     db.adapters.register_dumper(float, FloatBinaryDumper)
     db.execute(f"SET search_path TO {place.store}, pg_catalog")
-    # A commit is acknowledged before it is on disk: a crash of the server may lose the last moments, that of a
+    # A commit is acknowledged before it is on disk: a crash of the server may lose the last moments, one of a
     # process never. With durability "full" a second one waits for the disk, when the head is free again.
     db.execute("SET synchronous_commit = off")
     db.execute(f"SET lock_timeout = {_PATIENCE}")
