@@ -142,6 +142,7 @@ def test_rewards_of_others_are_shown_to_the_watch(url, monkeypatch):
         one.reward(d.id, -5.0 * float(d.features @ world.theta[0]) - 7.0)
         if two._engine.learner.gates.codes[two._engine.store.tasks["shop-0"]]:
             break
+    assert two._engine.learner.gates.codes[two._engine.store.tasks["shop-0"]] == DRIFT  # before it is asked
     assert two.status()["shop-0"].gate == "drift"
     assert one.decide(**world.request(0)).reason == "fallback:drift"
     assert two.audit().passed
@@ -396,3 +397,50 @@ def test_what_is_known_of_a_decision_is_what_the_database_says(url):
         assert bandit.reward(d.id, 1.0) == "duplicate"
         assert other.retract(d.id, "x") == "retracted"
         assert bandit.reward(d.id, 1.0) == "retracted"
+
+
+def test_every_reward_is_shown_to_every_watch_once(url, monkeypatch):
+    monkeypatch.setattr(following, "LAG", 7)
+    world, one, two = pair(url, 60)
+    shown: dict[int, list[int]] = {0: [], 1: []}
+    for i, bandit in enumerate((one, two)):
+        check = bandit._engine.learner.check
+
+        def counted(*row: Any, i: int = i, check: Any = check) -> Any:
+            shown[i].append(row[3])
+            return check(*row)
+
+        monkeypatch.setattr(bandit._engine.learner, "check", counted)
+    made = [d.id for i in range(60) for d in world.play((one, two)[i % 3 == 0], 1)]
+    one.status(), two.status()
+    assert sorted(shown[0]) == sorted(shown[1]) == sorted(made)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_ledger_that_was_cut_and_went_on_elsewhere_is_refused(url, lost):
+    """Longer than what a process knows, but not its continuation."""
+    world, one, two = pair(url, 60)
+    two.close()
+    *_, before, _ = ((link, head) for link, head, _ in one._engine.store.ledger.entries())
+    db, _ = connected(url)
+    db.execute("DELETE FROM models")
+    db.execute("UPDATE head SET links = %s, hash = %s, models = 0", before)
+    with SafeBandit.load(url) as other:
+        world.play(other, 40)
+    if lost:
+        db.execute("SELECT pg_terminate_backend(%s)", (one._engine.store.ledger._db.info.backend_pid,))
+        with pytest.raises(StoreError, match="connection was lost"):
+            one.decide(**world.request())
+    with pytest.raises(StoreError, match="no longer begins with"):
+        world.play(one, 70)
+    with pytest.raises(StoreError, match="no longer begins with"):
+        one.receipt()
+
+
+def test_a_model_that_serves_is_not_written_over(url):
+    """A process that lost the right to refit without noticing may still be writing its parts."""
+    _, one, two = pair(url, 60)
+    model = one._engine.store.ledger.model(1)
+    two._engine.store.ledger.add_part(1, 0, b"another model")
+    assert one._engine.store.ledger.model(1) == model
+    SafeBandit.load(url).close()

@@ -61,6 +61,7 @@ def read_news(store: Store) -> News:
     """Bring the store's memory up to the head that its ledger knows."""
     ledger, news = cast(SharedLedger, store.ledger), News()
     head, known = ledger.head, store.known
+    ledger.check_begins_with(known)
     if head.tasks > len(store.labels):
         for code, label in enumerate(ledger.tasks()[len(store.labels) :], start=len(store.labels)):
             store.know_task(label, code)

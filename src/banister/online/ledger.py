@@ -240,6 +240,9 @@ class SharedLedger(Ledger, Protocol):
     alone: bool  # whether the open transaction, or else the last one, has had the ledger alone
     own: int  # records that it added
 
+    def check_begins_with(self, known: Head) -> None:
+        """An error unless the ledger still begins with what this process knows of it."""
+
     def decisions(self, version: int | None = None, span: Span = ...) -> Iterator[DecisionRecord]:
         """Decisions of a part of the chain."""
 

@@ -81,8 +81,10 @@ class PostgresLedger(Reader):
             self._db = connect(self._place)
             self._cursor = self._db.cursor(binary=True)
             prepare(self._db, self._place, create=False)
+        self.check_begins_with(known)
+
+    def check_begins_with(self, known: Head) -> None:
         if known.links and self._hash_at(known.links) != known.hash:
-            self._db.close()
             raise self._cut()
 
     def _check_longer(self, found: bytes, links: int) -> None:
