@@ -444,3 +444,18 @@ def test_a_model_that_serves_is_not_written_over(url):
     two._engine.store.ledger.add_part(1, 0, b"another model")
     assert one._engine.store.ledger.model(1) == model
     SafeBandit.load(url).close()
+
+
+def test_mixtures_are_counted_over_all_processes(url):
+    settings: dict[str, Any] = {
+        "alpha": 0.3,
+        "refits": "manual",
+        "mixing": True,
+        "norm_bound": 0.5,
+        "seed": 3,
+    }
+    one = SafeBandit(path=url, max_mixtures=3, **settings)
+    two = SafeBandit.load(url)
+    request = {"task": "a", "actions": np.eye(4), "baseline": 1, "baseline_reward": 1.0}
+    actions = [(one, two)[i % 2].decide(**request).action for i in range(8)]
+    assert actions == [-1, -1, -1, 1, 1, 1, 1, 1]

@@ -40,10 +40,11 @@ def is_urgent(record: Record, before: Head) -> bool:
     """Whether a record changes what other writers may decide, so that none decides without knowing it.
 
     Alarms and contradicted baseline rewards shut gates, models open them; the first row says how many
-    features there are. All else may be learned of a little later.
+    features there are; mixtures are counted. All else may be learned of a little later.
     """
     if isinstance(record, DecisionRecord):
-        return record.reason == Reason.DISAGREES or before.decisions + before.logs == 0
+        first = before.decisions + before.logs == 0
+        return first or record.action < 0 or record.reason == Reason.DISAGREES
     return isinstance(record, AlarmRecord | ModelRecord | LogRecord)
 
 
