@@ -459,3 +459,14 @@ def test_mixtures_are_counted_over_all_processes(url):
     request = {"task": "a", "actions": np.eye(4), "baseline": 1, "baseline_reward": 1.0}
     actions = [(one, two)[i % 2].decide(**request).action for i in range(8)]
     assert actions == [-1, -1, -1, 1, 1, 1, 1, 1]
+
+
+def test_an_id_in_the_hand_lets_no_decision_pass_a_gate_that_was_shut(url):
+    world, one, two = pair(url)
+    for i in range(6):
+        world.play((two, one)[i % 2], 1)
+    assert two._engine.store.ledger._mine is not None
+    request = world.request(0)
+    one.decide(**{**request, "baseline_reward": request["baseline_reward"] + 5.0})
+    assert two.decide(**request).reason == "fallback:drift"
+    assert two.audit().passed
