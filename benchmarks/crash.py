@@ -1,11 +1,12 @@
 """Kill -9 under load: is anything lost that was acknowledged?
 
     python benchmarks/crash.py [--kills 50] [--out bench-crash.json]
+    python benchmarks/crash.py --kills 200 --place postgresql://user@host/database --processes 3
 
 A child process serves from a store: it decides, takes in rewards and refits in the background, and names each
 decision and reward on a pipe once the call has returned. It is killed at a random moment, again and again.
 After each kill the store is opened, every acknowledged decision and reward is looked up, and the ledger is
-audited.
+audited. In PostgreSQL several processes serve at once; all are killed, each at a moment of its own.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import json
 import os
 import random
+import secrets
 import signal
 import subprocess
 import sys
@@ -21,6 +23,7 @@ import tempfile
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -47,6 +50,21 @@ def serve(path: str, seed: int) -> None:
             reward = float(mean[d.action] + 0.1 * rng.standard_normal())
             bandit.reward(d.id, reward)
             say(f"r {d.id} {reward!r}")
+        others(bandit, rng)
+
+
+def others(bandit: SafeBandit, rng: np.random.Generator) -> None:
+    """Now and then the other calls: a batch, a new task, a reward taken back."""
+    if rng.random() < 0.02:
+        A = rng.standard_normal((5, ACTIONS, DIM))
+        for d in bandit.decide_many([f"shop-{t}" for t in range(5)], A, baselines=[0] * 5):
+            say(f"d {d.id} {d.action}")
+        bandit.reward_many([d.id], [9.0])
+        say(f"r {d.id} 9.0")
+        bandit.retract(d.id, "not what was earned")
+    if rng.random() < 0.005:
+        d = bandit.decide(f"new-{rng.integers(1 << 30)}", rng.standard_normal((2, DIM)), baseline=0)
+        say(f"d {d.id} {d.action}")
 
 
 def truth() -> np.ndarray:
@@ -83,40 +101,74 @@ class Tally:
     seconds_to_open: list[float] = field(default_factory=list)
 
 
-def main(kills: int = 50, out: Path | None = None, longest: float = 1.0) -> Tally:
+def main(options: argparse.Namespace) -> Tally:
     """Kill and look, `kills` times, one store throughout."""
     tally, moments = Tally(), random.Random(0)
     compile_once()
     with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "store.banister")
-        for number in range(kills):
-            words = killed(path, number, moments.uniform(0.02, longest))
-            look(path, words, tally)
-            tally.kills += 1
+        place = str(Path(folder) / "store.banister")
+        if options.place is not None:
+            place = f"{options.place}{'&' if '?' in options.place else '?'}store=crash_{secrets.token_hex(6)}"
+        for number in range(0, options.kills, options.processes):
+            children = [Child(place, number + i) for i in range(options.processes)]
+            ends = [moments.uniform(0.02, options.longest) for _ in children]
+            words = killed(children, ends)
+            look(place, words, tally)
+            tally.kills += len(children)
+    out = options.out
     if out is not None:
         out.write_text(json.dumps(asdict(tally), indent=1))
     show(tally)
     return tally
 
 
-def killed(path: str, seed: int, after: float) -> list[list[str]]:
-    """Start a child, kill it `after` seconds of load, and give back what it had acknowledged."""
-    command = [sys.executable, __file__, "--serve", path, "--seed", str(seed)]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE)
-    assert child.stdout is not None
-    assert child.stdout.readline() == b"ready\n"
-    os.set_blocking(child.stdout.fileno(), False)
-    heard, end = b"", time.monotonic() + after
-    while time.monotonic() < end:
-        heard += child.stdout.read() or b""
+class Child:
+    """A process that serves; what it has acknowledged so far."""
+
+    def __init__(self, place: str, seed: int) -> None:
+        command = [sys.executable, __file__, "--serve", place, "--seed", str(seed)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE)
+        self.heard, self.ended = b"", False
+
+    @property
+    def pipe(self) -> IO[bytes]:
+        assert self.process.stdout is not None
+        return self.process.stdout
+
+    def wait_until_ready(self) -> None:
+        assert self.pipe.readline() == b"ready\n"
+        os.set_blocking(self.pipe.fileno(), False)
+
+    def listen(self) -> None:
+        self.heard += self.pipe.read() or b""
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        os.set_blocking(self.pipe.fileno(), True)
+        self.heard += self.pipe.read()
+        self.process.wait()
+        self.pipe.close()
+        self.ended = True
+
+    def words(self) -> list[list[str]]:
+        whole = self.heard[: self.heard.rfind(b"\n") + 1].decode()  # a line cut short was not acknowledged
+        return [line.split() for line in whole.splitlines()]
+
+
+def killed(children: list[Child], ends: list[float]) -> list[list[str]]:
+    """Kill each child after so many seconds of load, and give back what they had acknowledged."""
+    for child in children:
+        child.wait_until_ready()
+    begin = time.monotonic()
+    while not all(child.ended for child in children):
+        for child, end in zip(children, ends, strict=True):
+            if child.ended:
+                continue
+            child.listen()
+            if time.monotonic() - begin > end:
+                child.kill()
         time.sleep(0.001)
-    child.send_signal(signal.SIGKILL)
-    os.set_blocking(child.stdout.fileno(), True)
-    heard += child.stdout.read()
-    child.wait()
-    child.stdout.close()
-    whole = heard[: heard.rfind(b"\n") + 1].decode()  # a line cut short was not acknowledged
-    return [line.split() for line in whole.splitlines()]
+    return [word for child in children for word in child.words()]
 
 
 def look(path: str, words: list[list[str]], tally: Tally) -> None:
@@ -154,10 +206,12 @@ if __name__ == "__main__":
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--longest", type=float, default=1.0, help="seconds of load before a kill, at most")
     parser.add_argument("--out", type=Path, default=None)
+    parser.add_argument("--place", default=None, help="URL of a PostgreSQL database; files by default")
+    parser.add_argument("--processes", type=int, default=1, help="that serve at once; 1 for files")
     parser.add_argument("--serve", default=None, help=argparse.SUPPRESS)
     parser.add_argument("--seed", type=int, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
         serve(options.serve, options.seed)
-    result = main(options.kills, options.out, options.longest)
+    result = main(options)
     sys.exit(bool(result.lost or result.audits_failed))

@@ -34,6 +34,11 @@ TESTS = {
     "online/tallies.py": ["test_online_parts.py"],
     "online/sqlite/ledger.py": [_CALLS, "test_online_guard.py"],
     "online/sqlite/schema.py": [_CALLS],
+    # These need BANISTER_TEST_POSTGRES; without it their faults survive.
+    "online/following.py": ["test_online_shared.py"],
+    "online/postgres/ledger.py": ["test_online_shared.py"],
+    "online/postgres/statements.py": ["test_online_shared.py", "test_online_chain.py"],
+    "online/postgres/connecting.py": ["test_online_shared.py"],
 }
 
 MUTANTS = [
@@ -89,8 +94,7 @@ MUTANTS = [
     *_mutants(
         "online/refitter.py",
         ("swap-before", "engine.serve_again(before)", "pass", "a model serves that was not written"),
-        ("swap-uncommitted", "with ledger.transaction():\n                    self._swap(model, data, last)",
-         "self._swap(model, data, last)", "a swap is half written"),
+        ("swap-uncommitted", "with ledger.transaction(alone=True):\n", "if True:\n", "a swap is half written"),
         ("unrecorded", "ledger.add_model(", "str(", "a model serves that the ledger does not know"),
         ("alarms-uncounted", "engine.count_alarms()", "pass", "alarms of a swap are not in memory"),
         ("forgotten", "if not engine.settings.keep_models:", "if True:", "models to be kept are dropped"),
@@ -164,6 +168,74 @@ MUTANTS = [
         "online/sqlite/schema.py",
         ("head", "links = NEW.link, ", "", "the head is left behind"),
         ("count", ", {table} = {table} + 1", "", "the head does not count"),
+    ),
+    *_mutants(
+        "online/following.py",
+        (
+            "others-wait",
+            "head.links - store.known.links >= LAG",
+            "head.links < 0",
+            "others' rows wait for ever",
+        ),
+        ("shown-twice", "if number in store.seen:", "if False:", "an own reward is shown to the watch twice"),
+        ("late-unseen", "self._engine.watch_rewards(self._late)", "pass", "others' rewards are not watched"),
+        (
+            "others-open",
+            "engine.shut_as_others_did(news.alarms, news.contradicted)",
+            "pass",
+            "a gate that another process shut stays open",
+        ),
+        ("others-model", "engine.use_last()", "pass", "another process's model does not serve"),
+        ("cut-elsewhere", "ledger.check_begins_with(known)", "pass", "another history is continued"),
+        (
+            "once",
+            "        except Overtaken:\n            return method(*args, **kwargs)",
+            "        except Overtaken:\n            raise",
+            "a call that was overtaken fails",
+        ),
+    ),
+    *_mutants(
+        "online/postgres/ledger.py",
+        (
+            "fork",
+            "if os.getpid() != self._pid:\n            raise",
+            "if False:\n            raise",
+            "a forked child writes",
+        ),
+        ("shorter", "if links < self.head.links or", "if False and", "a cut ledger is served from"),
+        (
+            "again-together",
+            "self._alone_next = True\n        return",
+            "return",
+            "a call is overtaken for ever",
+        ),
+        ("unsynced", 'if self._durability == "full" and self.own:', "if False:", "full durability is not"),
+    ),
+    *_mutants(
+        "online/postgres/statements.py",
+        (
+            "epoch",
+            "WHERE epoch = %b::bigint AND",
+            "WHERE %b::bigint IS NOT NULL AND",
+            "a decision is made without knowing of a gate that was shut",
+        ),
+        ("longer", "AND links >= %b::bigint", "AND %b::bigint IS NOT NULL", "a cut ledger is added to"),
+        (
+            "stale",
+            "ids < %b::bigint + {_STALE}",
+            "%b::bigint IS NOT NULL",
+            "an old id stands far behind its place",
+        ),
+        (
+            "served-over",
+            "WHERE NOT EXISTS (SELECT 1 FROM models WHERE version = %b)",
+            "WHERE %b IS NOT NULL",
+            "a model that serves is written over",
+        ),
+    ),
+    *_mutants(
+        "online/postgres/connecting.py",
+        ("foreign", "if found != expected():", "if False:", "a foreign trigger runs"),
     ),
 ]  # fmt: skip
 

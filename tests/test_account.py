@@ -161,7 +161,7 @@ def test_draws_that_were_not_written_leave_no_trace():
     before = account.exposed()
     for i in range(7):
         account.decided(5000 + i, 1001.0, i % 5, 1 / 3, False)
-    account.undecide(5000, before)
+    account.undecide(range(5000, 5007), before)
     assert account.waiting == waiting
     for name, value in state.items():
         now = account.budget.state()[name]

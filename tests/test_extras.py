@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-HEAVY = ("polars", "matplotlib", "jinja2", "pandas", "pyarrow", "gymnasium", "ray")
+HEAVY = ("polars", "matplotlib", "jinja2", "pandas", "pyarrow", "gymnasium", "ray", "psycopg")
 BLOCK = f"import sys; sys.modules.update(dict.fromkeys({HEAVY}))\n"
 
 CORE = """
@@ -43,6 +43,7 @@ NEEDS = {
     "study": "import banister as bn; bn.simulate(bn.Synthetic.example(), bn.BaselineOnly()).frame",
     "report": "from banister.report.page import render; render(None, [])",
     "ray": "import banister as bn; bn.RayPool(bn.TaskData.from_rows([[1.0]], [1.0], ['a']))",
+    "postgres": "import banister as bn; bn.SafeBandit(path='postgresql:///shops')",
     "gym": "import banister.adapters.gymnasium",
 }
 

@@ -14,6 +14,7 @@ from banister import SafeBandit
 from banister.errors import BanisterWarning, FitError, InputError, SettingError, UnknownDecisionError
 from banister.safety.reasons import REASONS
 from online_world import World, same, trained
+from places import tamper
 
 
 def test_before_the_first_fit_the_baseline_is_played():
@@ -168,18 +169,16 @@ def test_rewards_expire():
 
 
 @pytest.mark.parametrize("by", ["load", "reopen", "save"])
-def test_a_store_continues_bit_for_bit(tmp_path, by):
-    path = tmp_path / "store.banister"
-    world, bandit = trained(300, path=None if by == "save" else path)
+def test_a_store_continues_bit_for_bit(place, copy_place, by):
+    world, bandit = trained(300, path=None if by == "save" else place)
     if by == "save":
-        bandit.save(path)
-        other = SafeBandit.load(path)
+        bandit.save(place)
+        other = SafeBandit.load(place)
     else:
-        reference = tmp_path / "copy.banister"
-        bandit.save(reference)
+        bandit.save(copy_place)
         bandit.close()
-        bandit = SafeBandit.load(reference)
-        other = SafeBandit.load(path) if by == "load" else SafeBandit(alpha=0.1, path=path, refits="manual")
+        bandit = SafeBandit.load(copy_place)
+        other = SafeBandit.load(place) if by == "load" else SafeBandit(alpha=0.1, path=place, refits="manual")
     mine, its = (b._engine.store.memory.snapshot() for b in (bandit, other))
     assert len(mine.offered) == 300
     np.testing.assert_array_equal(mine.offered, its.offered)
@@ -196,40 +195,38 @@ def test_a_store_continues_bit_for_bit(tmp_path, by):
         assert same(bandit.decide(**request), other.decide(**request))
 
 
-def test_gates_that_requests_shut_stay_shut_when_reopened(tmp_path):
-    path = tmp_path / "store.banister"
-    world, bandit = trained(400, path=path)
+def test_gates_that_requests_shut_stay_shut_when_reopened(place):
+    world, bandit = trained(400, path=place)
     request = world.request(0)
     wrong = bandit.decide(**{**request, "baseline_reward": request["baseline_reward"] + 5.0})
     assert wrong.reason == "fallback:baseline-disagrees"
     bandit.close()
-    with SafeBandit.load(path) as again:
+    with SafeBandit.load(place) as again:
         assert again.decide(**request).reason == "fallback:drift"
         assert again.audit().passed
 
 
-def test_other_settings_are_refused_for_a_store_that_exists(tmp_path):
-    path = tmp_path / "store.banister"
-    SafeBandit(alpha=0.1, path=path).close()
+def test_other_settings_are_refused_for_a_store_that_exists(place):
+    SafeBandit(alpha=0.1, path=place).close()
     with pytest.raises(SettingError, match=r"alpha=0\.1"):
-        SafeBandit(alpha=0.2, path=path)
-    with SafeBandit(alpha=0.1, path=path, durability="full", refits="manual") as bandit:
+        SafeBandit(alpha=0.2, path=place)
+    with SafeBandit(alpha=0.1, path=place, durability="full", refits="manual") as bandit:
         assert bandit.settings.durability == "full"
-    with SafeBandit.load(path) as bandit:
+    with SafeBandit.load(place) as bandit:
         assert (bandit.settings.durability, bandit.settings.refits) == ("full", "manual")
 
 
-def test_refits_follow_the_schedule_inline_and_in_the_background():
-    for refits in ("inline", "background"):
-        world = World()
-        bandit = SafeBandit(alpha=0.1, refits=refits, seed=0)
-        world.play(bandit, 300)
-        bandit.close()
-        assert bandit.version >= 2
+@pytest.mark.parametrize("refits", ["inline", "background"])
+def test_refits_follow_the_schedule_inline_and_in_the_background(place, refits):
+    world = World()
+    bandit = SafeBandit(alpha=0.1, refits=refits, seed=0, path=place)
+    world.play(bandit, 300)
+    bandit.close()
+    assert bandit.version >= 2
 
 
-def test_decisions_go_on_during_a_refit_and_from_many_threads():
-    world, bandit = trained(300)
+def test_decisions_go_on_during_a_refit_and_from_many_threads(place):
+    world, bandit = trained(300, path=place)
     requests = [world.request() for _ in range(200)]
     failures: list[BaseException] = []
 
@@ -268,21 +265,19 @@ def test_mixtures_are_played_only_when_asked_for():
     assert bandit.audit().passed
 
 
-def test_no_more_mixtures_are_played_than_were_allowed(tmp_path):
-    path = tmp_path / "s.banister"
+def test_no_more_mixtures_are_played_than_were_allowed(place):
     settings = {"alpha": 0.3, "refits": "manual", "mixing": True, "norm_bound": 0.5, "max_mixtures": 3}
     request = {"task": "a", "actions": np.eye(4), "baseline": 1, "baseline_reward": 1.0}
-    with SafeBandit(path=path, seed=3, **settings) as bandit:
+    with SafeBandit(path=place, seed=3, **settings) as bandit:
         assert [bandit.decide(**request).action for _ in range(2)] == [-1, -1]
-    with SafeBandit.load(path) as bandit:
+    with SafeBandit.load(place) as bandit:
         assert [bandit.decide(**request).action for _ in range(2)] == [-1, 1]
 
 
-def test_a_reopened_store_does_not_fit_before_it_is_due(tmp_path):
-    path = tmp_path / "s.banister"
-    world, bandit = trained(300, path=path)
+def test_a_reopened_store_does_not_fit_before_it_is_due(place):
+    world, bandit = trained(300, path=place)
     bandit.close()
-    with SafeBandit(alpha=0.1, path=path, refits="inline") as again:
+    with SafeBandit(alpha=0.1, path=place, refits="inline") as again:
         world.play(again, 1)
         assert again.version == 1
 
@@ -334,10 +329,10 @@ def test_a_closed_bandit_says_so():
         bandit.decide("a", np.ones((1, 8)), baseline=0)
 
 
-def test_a_decision_that_cannot_be_written_changes_nothing():
-    world, bandit = trained(400)
+def test_a_decision_that_cannot_be_written_changes_nothing(place):
+    world, bandit = trained(400, path=place)
     request = world.request(0)
-    bandit._engine.store.ledger._db.execute("DROP TABLE decisions")
+    tamper(place, "DROP TABLE decisions")
     before = bandit._engine.learner.state()
     with pytest.raises(OSError, match="cannot be used"):
         bandit.decide(**{**request, "baseline_reward": request["baseline_reward"] + 5.0})

@@ -7,6 +7,7 @@ import pytest
 
 from banister import SafeBandit
 from online_world import World, trained
+from places import tamper
 
 
 def lived(**settings) -> SafeBandit:
@@ -18,8 +19,8 @@ def lived(**settings) -> SafeBandit:
 
 
 @pytest.mark.parametrize("keep_actions", [False, True])
-def test_what_happened_follows(keep_actions):
-    bandit = lived(keep_actions=keep_actions)
+def test_what_happened_follows(place, keep_actions):
+    bandit = lived(path=place, keep_actions=keep_actions)
     found = bandit.audit()
     assert found.passed, str(found)
     assert (found.decisions, found.repeated, found.rewards) == (420, 420, 420)
@@ -30,11 +31,6 @@ def test_what_happened_follows(keep_actions):
 
 def certified_id(bandit: SafeBandit) -> int:
     return max(record.id for record in bandit._engine.store.ledger.decisions() if record.moved)
-
-
-def tamper(bandit: SafeBandit, statement: str, *values) -> None:
-    """What somebody with a shell could do to the ledger."""
-    bandit._engine.store.ledger._db.execute(statement, values)
 
 
 @pytest.mark.parametrize(
@@ -51,9 +47,9 @@ def tamper(bandit: SafeBandit, statement: str, *values) -> None:
         ("DELETE FROM rewards WHERE id = ?", "rewards are missing"),
     ],
 )
-def test_what_was_altered_is_found(statement, says):
-    bandit = lived()
-    tamper(bandit, statement, certified_id(bandit) - (1 if statement.startswith("DELETE") else 0))
+def test_what_was_altered_is_found(place, statement, says):
+    bandit = lived(path=place)
+    tamper(place, statement, certified_id(bandit) - (1 if statement.startswith("DELETE") else 0))
     found = bandit.audit()
     assert not found.passed
     assert any(part in str(found) for part in says.split("|"))
@@ -70,16 +66,16 @@ def test_what_was_altered_is_found(statement, says):
         ("UPDATE decisions SET bound = bound * (1 + 1e-12) WHERE id = ?", "bound"),
     ],
 )
-def test_whole_action_sets_find_more(statement, says):
-    bandit = lived(keep_actions=True)
-    tamper(bandit, statement, certified_id(bandit))
+def test_whole_action_sets_find_more(place, statement, says):
+    bandit = lived(keep_actions=True, path=place)
+    tamper(place, statement, certified_id(bandit))
     found = bandit.audit()
     assert not found.passed
     assert any(part in str(found) for part in says.split("|"))
 
 
-def test_models_that_were_not_kept_are_counted():
-    bandit = lived(keep_models=False)
+def test_models_that_were_not_kept_are_counted(place):
+    bandit = lived(path=place, keep_models=False)
     found = bandit.audit()
     assert found.passed
     assert found.unarchived == 60
@@ -87,15 +83,15 @@ def test_models_that_were_not_kept_are_counted():
     assert "not kept" in str(found)
 
 
-def test_rewards_for_decisions_that_are_not_there():
-    bandit = lived()
-    tamper(bandit, "INSERT INTO rewards VALUES (9999, 0.0, 1.0, NULL, 99999, zeroblob(32))")
+def test_rewards_for_decisions_that_are_not_there(place):
+    bandit = lived(path=place)
+    tamper(place, "INSERT INTO rewards VALUES (9999, 0.0, 1.0, NULL, 99999, zeroblob(32))")
     assert "9999" in str(bandit.audit())
 
 
-def test_problems_are_counted_beyond_those_spelled_out():
-    bandit = lived()
-    tamper(bandit, "UPDATE decisions SET bound = bound + 1 WHERE certified")
+def test_problems_are_counted_beyond_those_spelled_out(place):
+    bandit = lived(path=place)
+    tamper(place, "UPDATE decisions SET bound = bound + 1 WHERE certified")
     found = bandit.audit()
     assert len(found.problems) == 20
     assert found.n_problems > 20
@@ -116,9 +112,9 @@ def test_an_empty_ledger_passes():
     assert SafeBandit(refits="manual").audit().passed
 
 
-def test_ragged_traffic_and_many_versions_follow():
+def test_ragged_traffic_and_many_versions_follow(place):
     world = World(tasks=10)
-    bandit = SafeBandit(alpha=0.1, refits="inline", seed=2)
+    bandit = SafeBandit(path=place, alpha=0.1, refits="inline", seed=2)
     rng = np.random.default_rng(0)
     for _ in range(400):
         world.play(bandit, 1, task=min(int(rng.exponential(2.0)), 9))

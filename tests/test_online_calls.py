@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 import numpy as np
 import polars as pl
 import pytest
@@ -12,17 +10,17 @@ from banister import SafeBandit
 from banister.errors import InputError, UnknownDecisionError
 from banister.online.sqlite.ledger import SqliteLedger
 from online_world import World, same, trained
+from places import break_once
 
 
-def test_a_repeated_key_gives_the_decision_that_was_made(tmp_path):
-    path = tmp_path / "s.banister"
-    world, bandit = trained(400, path=path)
+def test_a_repeated_key_gives_the_decision_that_was_made(place):
+    world, bandit = trained(400, path=place)
     request = world.request(0)
     first = bandit.decide(**request, key="order-17")
     assert same(first, bandit.decide(**request, key="order-17"))
     bandit.refit()
     bandit.close()
-    with SafeBandit.load(path) as again:
+    with SafeBandit.load(place) as again:
         assert same(first, again.decide(**request, key="order-17"))
         assert again.status().decisions == 401
         with pytest.raises(InputError, match="another request before"):
@@ -58,10 +56,9 @@ def test_tasks_are_text_that_can_be_kept(task):
         SafeBandit(refits="manual").decide(task, np.eye(2), baseline=0)
 
 
-def test_a_reward_taken_back_is_left_out_of_the_next_fit(tmp_path):
+def test_a_reward_taken_back_is_left_out_of_the_next_fit(place, tmp_path):
     """A wild reward, retracted: the fit is the one of a store that had one reward less."""
-    path = tmp_path / "s.banister"
-    world, bandit = trained(300, path=path)
+    world, bandit = trained(300, path=place)
     wild = bandit.decide(**world.request(0))
     bandit.reward(wild.id, 1e6)
     assert bandit.retract(wild.id, "typing error") == "retracted"
@@ -75,7 +72,7 @@ def test_a_reward_taken_back_is_left_out_of_the_next_fit(tmp_path):
     assert len(snapshot.seen().label) == 301  # its baseline reward was right
     bandit.refit()
     bandit.close()
-    with SafeBandit.load(path) as again:
+    with SafeBandit.load(place) as again:
         assert sum(t.rows for t in again.status().tasks) == 300
         assert again.status().retracted == 1
         assert again.audit().passed
@@ -97,29 +94,6 @@ def test_only_a_reward_can_be_taken_back():
             bandit.retract(d.id, why)
 
 
-class Failing:
-    """A connection on which one statement fails, once."""
-
-    def __init__(self, db, beginning):
-        self._db, self._beginning, self.failed = db, beginning, False
-
-    def execute(self, statement, *values):
-        if statement.startswith(self._beginning) and not self.failed:
-            self.failed = True
-            raise sqlite3.OperationalError("disk is full")
-        return self._db.execute(statement, *values)
-
-    def __getattr__(self, name):
-        return getattr(self._db, name)
-
-
-def break_once(bandit: SafeBandit, beginning: str) -> Failing:
-    ledger = bandit._engine.store.ledger
-    broken = Failing(ledger._db, beginning)
-    ledger._db = ledger._writer._db = broken
-    return broken
-
-
 def drifting(world, bandit, n):
     """Rewards of one task that no longer fit, until something happens."""
     for _ in range(n):
@@ -129,9 +103,8 @@ def drifting(world, bandit, n):
 
 
 @pytest.mark.parametrize("beginning", ["INSERT INTO drifts", "COMMIT", "INSERT INTO rewards"])
-def test_an_alarm_stands_or_falls_with_its_reward(tmp_path, beginning):
-    path = tmp_path / "s.banister"
-    world, bandit = trained(400, path=path)
+def test_an_alarm_stands_or_falls_with_its_reward(place, beginning):
+    world, bandit = trained(400, path=place)
     if beginning != "INSERT INTO rewards":  # a reward without an alarm is one statement
         broken = break_once(bandit, beginning)
         with pytest.raises(OSError, match="full"):
@@ -153,7 +126,7 @@ def test_an_alarm_stands_or_falls_with_its_reward(tmp_path, beginning):
     assert bandit.audit().passed
     receipt = bandit.receipt()
     bandit.close()
-    with SafeBandit.load(path) as again:
+    with SafeBandit.load(place) as again:
         assert again.receipt() == receipt
         assert again.audit(receipt).passed
 
@@ -178,8 +151,8 @@ def test_a_transaction_sees_its_own_records():
     assert (ledger.tasks(), ledger.head.links) == (["a", "b"], 2)
 
 
-def test_a_swap_that_cannot_be_written_leaves_the_old_model(tmp_path):
-    world, bandit = trained(300, path=tmp_path / "s.banister")
+def test_a_swap_that_cannot_be_written_leaves_the_old_model(place):
+    world, bandit = trained(300, path=place)
     world.play(bandit, 50)
     model = bandit._engine.model
     break_once(bandit, "INSERT INTO models")
@@ -193,8 +166,8 @@ def test_a_swap_that_cannot_be_written_leaves_the_old_model(tmp_path):
     bandit.close()
 
 
-def test_a_batch_that_cannot_be_written_changes_nothing(tmp_path):
-    _, bandit = trained(300, path=tmp_path / "s.banister")
+def test_a_batch_that_cannot_be_written_changes_nothing(place):
+    _, bandit = trained(300, path=place)
     receipt, labels = bandit.receipt(), list(bandit._engine.store.labels)
     break_once(bandit, "COMMIT")
     with pytest.raises(OSError, match="full"):
@@ -206,8 +179,8 @@ def test_a_batch_that_cannot_be_written_changes_nothing(tmp_path):
     bandit.close()
 
 
-def test_a_warm_start_that_is_repeated_counts_once(tmp_path):
-    world, path = World(), tmp_path / "s.banister"
+def test_a_warm_start_that_is_repeated_counts_once(place):
+    world = World()
     X = world.rng.standard_normal((240, 8))
     task = np.arange(240) % 12
     logs = {
@@ -215,12 +188,12 @@ def test_a_warm_start_that_is_repeated_counts_once(tmp_path):
         "reward": np.einsum("nd,nd->n", X, world.theta[task]) + 0.1 * world.rng.standard_normal(240),
         **{f"f{i}": X[:, i] for i in range(8)},
     }
-    with SafeBandit(path=path, refits="manual", seed=0) as bandit:
+    with SafeBandit(path=place, refits="manual", seed=0) as bandit:
         for _ in range(2):
             assert bandit.warm_start(logs, refit=False) == 240
         assert sum(t.rows for t in bandit.status().tasks) == 240
         other = {**logs, "reward": logs["reward"] + 1.0}
         bandit.warm_start(other, refit=False)
-    with SafeBandit.load(path) as again:
+    with SafeBandit.load(place) as again:
         assert sum(t.rows for t in again.status().tasks) == 480
         assert again.audit().passed

@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 
 import numpy as np
 import pytest
 
 from banister import SafeBandit
-from banister.errors import DataFileError, InputError, ModelFileError
+from banister.errors import DataFileError, InputError, ModelFileError, StoreError
 from banister.online.head import Head
 from banister.online.record import RewardRecord, TaskRecord
 from online_world import World, trained
+from places import tamper
 
 
 @pytest.fixture
-def lived(tmp_path):
-    world, bandit = trained(60, path=tmp_path / "store.banister")
+def lived(place):
+    world, bandit = trained(60, path=place)
     world.play(bandit, 20)
     bandit.retract(70, "the till was broken")
     yield bandit
     bandit.close()
-
-
-def tamper(bandit: SafeBandit, *statements: str) -> None:
-    db = sqlite3.connect(bandit._engine.store.ledger.path)
-    for statement in statements:
-        db.execute(statement)
-    db.commit()
-    db.close()
 
 
 HARM = [
@@ -54,46 +46,41 @@ HARM = [
 
 
 @pytest.mark.parametrize("statement", HARM)
-def test_what_was_done_to_the_ledger_is_found(lived, statement):
-    tamper(lived, statement)
+def test_what_was_done_to_the_ledger_is_found(lived, place, statement):
+    tamper(place, statement)
     harmless = statement.endswith("size = size")
     assert lived.audit().passed == harmless, statement
-    path = lived._engine.path
     lived.close()
     if harmless:
-        SafeBandit.load(path).close()
+        SafeBandit.load(place).close()
         return
     with pytest.raises((DataFileError, ModelFileError), match="was altered"):
-        SafeBandit.load(path)
+        SafeBandit.load(place)
     if "model_parts" not in statement:
-        with SafeBandit.open_read_only(path) as view:
+        with SafeBandit.open_read_only(place) as view:
             assert not view.audit().passed
 
 
-def test_two_rows_that_change_places_are_found(lived):
-    columns = "time, value, link, head"
-    one, two = 10, 11
-    tamper(
-        lived,
-        f"UPDATE rewards SET ({columns}) = (SELECT {columns} FROM rewards WHERE id = {two}), key = 'x' "
-        f"WHERE id = {one}",
-    )
+def test_two_rows_that_change_places_are_found(lived, place):
+    for now, then in ((10, -1), (11, 10), (-1, 11)):
+        tamper(place, f"UPDATE rewards SET id = {then} WHERE id = {now}")
     assert not lived.audit().passed
 
 
-def test_a_tail_removed_with_its_head_is_found_by_a_receipt(lived):
+def test_a_tail_removed_with_its_head_is_found_by_a_receipt(lived, place):
     """Whoever can write can also write a shorter chain that holds; only what is kept elsewhere shows it."""
-    ledger, path = lived._engine.store.ledger, lived._engine.path
+    ledger = lived._engine.store.ledger
     receipt = json.loads(json.dumps(lived.receipt().to_dict()))
     *_, before, _ = ((link, head) for link, head, _ in ledger.entries())
-    tamper(
-        lived,
-        "DELETE FROM retractions",
-        f"UPDATE head SET links = {before[0]}, hash = x'{before[1].hex()}', retractions = 0",
-    )
+    tamper(place, "DELETE FROM retractions")
+    tamper(place, f"UPDATE head SET links = {before[0]}, hash = x'{before[1].hex()}', retractions = 0")
     assert not lived.audit().passed  # this process remembers
+    if "://" in place:  # and does not serve on
+        for call in (lived.receipt, lambda: lived.reward(1, 0.0), lambda: World().play(lived, 1)):
+            with pytest.raises(StoreError, match="no longer begins with"):
+                call()
     lived.close()
-    with SafeBandit.load(path) as again:
+    with SafeBandit.load(place) as again:
         assert again.audit().passed
         found = again.audit(receipt=receipt)
         assert not found.passed
@@ -120,21 +107,23 @@ def test_the_chain_by_hand():
     """Two links, hashed here from their bytes."""
     head = Head(b"s" * 32)
     head.add(TaskRecord(0, "a"))
-    first = blake2b(
-        b"s" * 32 + b"task" + (0).to_bytes(8, "little") + (1).to_bytes(8, "little") + b"a", digest_size=32
+    leaf = blake2b(
+        b"task" + (0).to_bytes(8, "little") + (1).to_bytes(8, "little") + b"a", digest_size=32
     ).digest()
+    first = sha256(b"s" * 32 + leaf).digest()
     assert head.hash == first
     head.add(RewardRecord(7, 2.0, -0.0, None))
     numbers = (7).to_bytes(8, "little") + np.array([2.0, 0.0]).tobytes()
     none = (-1).to_bytes(8, "little", signed=True)
-    assert head.hash == blake2b(first + b"reward" + numbers + none, digest_size=32).digest()
+    leaf = blake2b(b"reward" + numbers + none, digest_size=32).digest()
+    assert head.hash == sha256(first + leaf).digest()
     assert (head.links, head.tasks, head.rewards) == (2, 1, 1)
 
 
 def test_no_text_moves_from_one_field_to_the_next():
-    a = RewardRecord(1, 0.0, 1.0, "x").hashed(b"")
-    assert a != RewardRecord(1, 0.0, 1.0, None).hashed(b"")
-    assert a != RewardRecord(1, 0.0, 1.0, "").hashed(b"")
+    a = RewardRecord(1, 0.0, 1.0, "x").leaf()
+    assert a != RewardRecord(1, 0.0, 1.0, None).leaf()
+    assert a != RewardRecord(1, 0.0, 1.0, "").leaf()
 
 
 def test_models_carry_the_counts_of_their_time(lived):

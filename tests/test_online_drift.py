@@ -36,8 +36,8 @@ def play_unlabelled(world: World, bandit: SafeBandit, n: int, task: int) -> list
     return reasons
 
 
-def test_a_change_half_way_shuts_the_gate_and_the_task_learns_anew(tmp_path):
-    path = tmp_path / "store.banister"
+def test_a_change_half_way_shuts_the_gate_and_the_task_learns_anew(place):
+    path = place
     world, bandit = trained(500, path=path)
     assert play_unlabelled(world, bandit, 20, 0)[-1] == "certified"
     change(world, 0)
@@ -87,8 +87,8 @@ def change_all(world: World, bandit: SafeBandit) -> int:
     raise AssertionError("no alarm")
 
 
-def test_a_change_that_all_tasks_share_shuts_every_gate_and_all_learn_anew(tmp_path):
-    path = tmp_path / "store.banister"
+def test_a_change_that_all_tasks_share_shuts_every_gate_and_all_learn_anew(place):
+    path = place
     world, bandit = trained(600, path=path)
     assert change_all(world, bandit) <= 30
     since = dict(bandit._engine.store.memory.since)
@@ -141,15 +141,15 @@ def test_contradicted_baselines_of_many_tasks_are_a_drift():
 
 
 @pytest.mark.parametrize("tasks", [1, 2, 3, 5])
-def test_gates_are_shut_for_the_same_reason_when_reopened(tmp_path, tasks):
-    path = tmp_path / "store.banister"
+def test_gates_are_shut_for_the_same_reason_when_reopened(place, copy_place, tasks):
+    path = place
     world, bandit = trained(600, path=path)
     contradict(world, bandit, tasks)
     world.play(bandit, 20)
     gates, drifts = [t.gate for t in bandit.status().tasks], bandit.status().drifts
-    bandit.save(tmp_path / "copy.banister")
+    bandit.save(copy_place)
     bandit.close()
-    with SafeBandit.load(path) as again, SafeBandit.load(tmp_path / "copy.banister") as copy:
+    with SafeBandit.load(path) as again, SafeBandit.load(copy_place) as copy:
         assert [t.gate for t in again.status().tasks] == gates
         assert again.status().drifts == drifts
         for _ in range(20):
@@ -182,8 +182,8 @@ def test_a_batch_that_contradicts_many_baselines_can_be_judged_again(tmp_path):
         assert [t.gate for t in again.status().tasks] == gates
 
 
-def test_alarms_are_replayed_and_not_written_twice(tmp_path):
-    path = tmp_path / "store.banister"
+def test_alarms_are_replayed_and_not_written_twice(place):
+    path = place
     world, bandit = trained(500, path=path)
     change(world, 0)
     play_unlabelled(world, bandit, 30, 0)

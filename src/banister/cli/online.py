@@ -19,7 +19,10 @@ from banister.errors import InputError
 _Logs = Annotated[
     Path, typer.Argument(help="Rows of the policy in place: .parquet or .csv (with --pool: a packed folder).")
 ]
-_Model = Annotated[Path, typer.Argument(help="What `banister fit` wrote; its ledger lies beside it.")]
+_Model = Annotated[
+    str,
+    typer.Argument(help="What `banister fit` wrote, its ledger beside it; or a postgresql:// URL."),
+]
 _Task = Annotated[str, typer.Option(help="Column that names the task.")]
 _Reward = Annotated[str, typer.Option(help="Column with what was earned.")]
 _Features = Annotated[

@@ -6,6 +6,7 @@ is opened again, or audited, has the same account to the last bit.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -73,10 +74,10 @@ class Account:
         """What waits now, for `undecide`."""
         return None if self.budget is None else self.budget.exposure.copy()
 
-    def undecide(self, first: int, before: Float | None) -> None:
-        """Draws from number `first` on could not be written down; what waited before is put back exactly."""
-        for number in [n for n in self.waiting if n >= first]:
-            del self.waiting[number]
+    def undecide(self, numbers: Iterable[int], before: Float | None) -> None:
+        """Draws that could not be written down; what waited before is put back exactly."""
+        for number in numbers:
+            self.waiting.pop(number, None)
         if self.budget is not None and before is not None:
             self.budget.exposure[: len(before) - 1] = before[:-1]
             self.budget.exposure[len(before) - 1 : -1] = 0.0

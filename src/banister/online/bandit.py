@@ -37,10 +37,10 @@ from banister.online.head import Receipt
 from banister.online.ledger import Ledger
 from banister.online.log_blocks import Log
 from banister.online.logs import LogRows, read_logs, rows_a_day
+from banister.online.places import Place, check_place, existing, model_path, open_ledger, save_ledger
 from banister.online.raw import RawRows
 from banister.online.refitter import Refitter
 from banister.online.settings import Settings, draws
-from banister.online.sqlite.ledger import SqliteLedger
 from banister.online.status import Status, status_of
 
 _SLOW = 1.0  # seconds: a call that applications time out on
@@ -59,7 +59,9 @@ class SafeBandit:
         features: `bn.Arms` or `bn.Items`, to decide from raw contexts. What a log teaches them is kept with
             the store; the object given stays as it is, the bandit's own is `bandit.features`.
         path: where the model is kept, with its ledger beside it (`path` + ".ledger"). Every decision and
-            reward is durable before the call returns. A store that exists is continued. None: memory.
+            reward is durable before the call returns. A store that exists is continued. None: memory. Or the
+            URL of a PostgreSQL database, `postgresql://user@host/database?store=name`, in which several
+            processes may serve one store (`pip install 'banister[postgres]'`).
         confidence: of all bounds together.
         rank: how many directions tasks share; None to find it in the data.
         literal_floor: the paper's `(1−α) r_b` also where `r_b` is negative.
@@ -137,14 +139,14 @@ class SafeBandit:
             **draws(promise, reward_range, holdout, plain(randomise)),
             seed=secrets.randbits(63) if seed is None else plain(seed),
         )  # fmt: skip
-        self._start(settings, files.check_path(path))
+        self._start(settings, check_place(path))
         self.features = raw.settled(self, features)
 
-    def _start(self, settings: Settings | None, path: Path | None, *, read_only: bool = False) -> None:
-        """Open a store with these settings; None takes the store's own."""
+    def _start(self, settings: Settings | None, place: Place, *, read_only: bool = False) -> None:
+        """Open a store with these settings; None takes the store's own, which must be there."""
         self._lock = threading.RLock()
-        ledger = _opened(path, read_only)
-        self._engine = Engine(ledger, path, settings, read_only=read_only)
+        ledger = open_ledger(place, create=settings is not None, read_only=read_only)
+        self._engine = Engine(ledger, model_path(place), settings, read_only=read_only)
         self.settings = self._engine.settings
         self._mixture = self.settings.mixture()
         self._refitter = Refitter(self._engine, self._lock)
@@ -159,7 +161,7 @@ class SafeBandit:
         again from the ledger's rows.
         """
         bandit = cls.__new__(cls)
-        bandit._start(None, _there(path))
+        bandit._start(None, existing(path))
         bandit.features = raw.settled(bandit, None)
         return bandit
 
@@ -170,13 +172,16 @@ class SafeBandit:
         It shows the moment of opening; open it again to see more.
         """
         bandit = cls.__new__(cls)
-        bandit._start(None, _there(path), read_only=True)
+        bandit._start(None, existing(path), read_only=True)
         bandit.features = raw.settled(bandit, None)
         return bandit
 
     def save(self, path: str | Path) -> None:
-        """Write model and ledger to another place, to be opened with `load`; decisions go on meanwhile."""
-        place = files.check_path(path)
+        """Write model and ledger to another place, to be opened with `load`; decisions go on meanwhile.
+
+        The place may be a path or a URL, whichever of the two the store itself has.
+        """
+        place = check_place(path)
         with self._lock:
             self._engine.check_open(writing=False)
             if place is None or place == self._engine.path:
@@ -184,7 +189,7 @@ class SafeBandit:
                     "save needs a path other than the store's own, which is kept up to date anyway."
                 )
         with self._view() as (ledger, _):
-            _save(ledger, place)
+            save_ledger(ledger, place)
 
     def close(self) -> None:
         """Wait for a refit under way and give the files back. Nothing is lost without it."""
@@ -434,12 +439,14 @@ class SafeBandit:
         """Where every task stands, and totals."""
         with self._lock:
             self._engine.check_open(writing=False)
+            self._engine.refresh()
             return status_of(self._engine)
 
     def receipt(self) -> Receipt:
         """What the ledger holds now: counts, and one hash of everything. Keep it elsewhere, for an audit."""
         with self._lock:
             self._engine.check_open(writing=False)
+            self._engine.refresh()
             return self._engine.store.ledger.head.receipt()
 
     def audit(self, receipt: Receipt | dict[str, Any] | None = None) -> Audit:
@@ -474,36 +481,6 @@ class SafeBandit:
                 ledger = stack.enter_context(self._engine.view())
                 now = self._engine.store.ledger.head.receipt()
             yield ledger, now
-
-
-def _opened(path: Path | None, read_only: bool) -> Ledger:
-    if path is None:
-        return SqliteLedger(None)
-    place = files.ledger_path(path)
-    return SqliteLedger.read_only(place) if read_only else SqliteLedger(place)
-
-
-def _there(path: str | Path) -> Path:
-    place = files.check_path(path)
-    if place is None or not files.ledger_path(place).exists():
-        raise files.missing(path)
-    return place
-
-
-def _save(ledger: Ledger, path: Path) -> None:
-    """Ledger and model at another place; nothing is left behind if that fails."""
-    target = files.ledger_path(path)
-    if target.exists() or path.exists():
-        raise InputError(f"There is a store at {str(path)!r} already; choose another path or remove it.")
-    ledger.save(target)
-    models = ledger.models()
-    data = ledger.model(models[-1].version) if models else None
-    if data is not None:
-        try:
-            files.write_atomically(path, data)
-        except BaseException:
-            target.unlink()
-            raise
 
 
 def _log_if_slow(call: str, begin: float) -> None:

@@ -24,6 +24,7 @@ from banister.online.door import (
     check_task,
 )
 from banister.online.engine import Engine
+from banister.online.following import repeated
 from banister.online.record import DecisionRecord
 from banister.safety.exploration import ConservativeMixture
 from banister.safety.reasons import REASONS, Reason
@@ -146,20 +147,15 @@ def _check_stds(std: Any, m: int) -> Float:
     return values
 
 
+@repeated
 def decide_batch(engine: Engine, batch: Batch, mixture: ConservativeMixture | None) -> list[Decision]:
     """Decisions in order; all are written, or none and nothing has changed."""
     if not len(batch):
         return []
     if mixture is not None:  # each mixture is a draw of its own, and each request a transaction
         return [engine.decide(request, _digest(request), mixture) for request in batch.requests()]
-    store, account = engine.store, engine.account
-    first, waiting = store.decisions + 1, None if account is None else account.exposed()
-    try:
-        records = _made(engine, batch)
-    except BaseException:
-        if account is not None:
-            account.undecide(first, waiting)
-        raise
+    store = engine.store
+    records = _made(engine, batch)
     engine.open_memory(len(batch.actions[0][0]))
     for record in records:
         store.remember(record)
@@ -168,38 +164,46 @@ def decide_batch(engine: Engine, batch: Batch, mixture: ConservativeMixture | No
 
 
 def _made(engine: Engine, batch: Batch) -> list[DecisionRecord]:
-    """The records, in one transaction; the account has followed them."""
-    with engine.call():
-        task = np.array([engine.store.code_of(label) for label in batch.labels], dtype=np.int64)
-        written = _written if engine.drawer is None else _drawn
-        records = [record for rows in batch.runs() for record in written(engine, batch, rows, task)]
-        for record in records:
-            if record.reason == Reason.DISAGREES:
-                engine.note_disagreement(record.task, record.id, records[-1].id)
+    """The records, in one transaction; the account has followed them, or is as it was."""
+    account, records, waiting = engine.account, list[DecisionRecord](), None
+    try:
+        with engine.call(alone=True):
+            engine.check_dim(batch.dim)
+            waiting = None if account is None else account.exposed()
+            task = np.array([engine.store.code_of(label) for label in batch.labels], dtype=np.int64)
+            written = _written if engine.drawer is None else _drawn
+            for rows in batch.runs():
+                written(engine, batch, rows, task, records)
+            for record in records:
+                if record.reason == Reason.DISAGREES:
+                    engine.note_disagreement(record.task, record.id, records[-1].id)
+    except BaseException:
+        if account is not None:
+            account.undecide([record.id for record in records], waiting)
+        raise
     return records
 
 
-def _drawn(engine: Engine, batch: Batch, rows: slice, tasks: Int) -> list[DecisionRecord]:
-    """The records of one run: each draw waits for its reward before the next is made."""
-    records, number = [], engine.store.ledger.next_id()
+def _drawn(engine: Engine, batch: Batch, rows: slice, tasks: Int, records: list[DecisionRecord]) -> None:
+    """One run: each draw waits for its reward before the next is made."""
+    number, first = engine.store.ledger.next_id(), len(records)
     marks = digests(batch.stacked(rows)).tolist()
     for i, request in enumerate(batch.requests(rows)):
         record = engine.judged(request, int(tasks[rows][i]), number + i, marks[i], None, None)
-        engine.post(record)
         records.append(record)
-    engine.store.ledger.add_decisions(records)
-    return records
+        engine.post(record)
+    engine.store.ledger.add_decisions(records[first:])
 
 
 def _digest(request: Request) -> int:
     return int(digests(request.actions[None])[0])
 
 
-def _written(engine: Engine, batch: Batch, rows: slice, tasks: Int) -> list[DecisionRecord]:
-    """The records of one run, judged together and written in order."""
-    records = list(_judged(engine, batch, rows, tasks[rows]))
-    engine.store.ledger.add_decisions(records)
-    return records
+def _written(engine: Engine, batch: Batch, rows: slice, tasks: Int, records: list[DecisionRecord]) -> None:
+    """One run, judged together and written in order."""
+    made = list(_judged(engine, batch, rows, tasks[rows]))
+    engine.store.ledger.add_decisions(made)
+    records += made
 
 
 def _judged(engine: Engine, batch: Batch, rows: slice, task: Int) -> Iterator[DecisionRecord]:

@@ -29,7 +29,7 @@ def problems(ledger: Ledger, receipts: Sequence[Receipt] = ()) -> Iterator[str]:
     """Everything that is wrong with the chain, in words."""
     head = Head(ledger.start())
     waiting = sorted((r for r in receipts if r.links), key=lambda r: r.links)
-    state = _Order()
+    state = _Order(ledger.gapless)
     for link, kept, record in ledger.entries():
         if link != head.links + 1:
             yield f"After link {head.links} comes link {link}: {_of(record)} does not stand where it was put."
@@ -75,17 +75,19 @@ def _at_the_end(kept: Head, found: Head) -> Iterator[str]:
 class _Order:
     """What must come before what."""
 
-    def __init__(self) -> None:
-        self._version = 0
+    def __init__(self, gapless: bool) -> None:
+        self._version, self._gapless = 0, gapless
+        self._last_id = 0
 
     def problems(self, record: Any, head: Head) -> Iterator[str]:
         if isinstance(record, DecisionRecord):
             if record.version < self._version:
                 yield f"Decision {record.id} was made by an older model than the one before it."
-            if record.id != head.decisions:
+            if self._gapless and record.id != head.decisions:
                 yield f"Decision {record.id} stands where decision {head.decisions} should."
+            self._last_id = max(self._last_id, record.id)
             self._version = max(self._version, record.version)
-        elif isinstance(record, (RewardRecord, RetractionRecord)) and not 0 < record.id <= head.decisions:
+        elif isinstance(record, (RewardRecord, RetractionRecord)) and not 0 < record.id <= self._last_id:
             yield f"There is {_of(record)}, which is not in the ledger."
         elif isinstance(record, ModelRecord):
             counts = head.decisions, head.rewards, head.drifts

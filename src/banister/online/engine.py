@@ -22,6 +22,7 @@ from banister.learner.memory import Memory
 from banister.online import files
 from banister.online.decision import Decision
 from banister.online.door import Request
+from banister.online.following import Follower, read_news, repeated
 from banister.online.ledger import Ledger, Played
 from banister.online.log_blocks import Log
 from banister.online.mixing import mixed
@@ -72,8 +73,11 @@ class Engine:
             self.settings = self._settle(settings)
             self.terms = self.settings.terms()
             self.account = None if self.terms is None or not self.terms.counted else Account(self.terms)
-            rebuild(self.store, self.account, strict=not read_only)
+            with ledger.still():
+                rebuild(self.store, self.account, strict=not read_only)
+                self.store.know_head()
             self._serve_last()
+            self.follower = Follower(self) if ledger.shared else None
         except BaseException:
             ledger.close()
             raise
@@ -99,11 +103,19 @@ class Engine:
 
     def _serve_last(self) -> None:
         if self.read_only:
-            self.use(self._last_model())
+            self.use_last()
             return
-        with self.store.ledger.transaction():
-            self.use(self._last_model())
+        with self.store.ledger.transaction(alone=True):
+            if self.store.ledger.head.links != self.store.known.links:
+                read_news(self.store, self.account)
+            self.use_last()
         self.count_alarms()
+        self.store.know_head()
+
+    def use_last(self) -> None:
+        """Serve from the ledger's last model."""
+        self.use(self._last_model())
+        self.attempt = self.store.ledger.kept("attempt")
 
     def _last_model(self) -> Model:
         """The model that serves; a shut one in its place where its bytes are of another format."""
@@ -178,6 +190,19 @@ class Engine:
         for task, number in sorted(first.items(), key=lambda item: item[1]):
             self.note_disagreement(task, number, number)
 
+    def shut_as_others_did(self, alarms: list[AlarmRecord], contradicted: list[DecisionRecord]) -> None:
+        """What other processes noted while this model serves them all: facts, which are in the ledger."""
+        for record in contradicted:
+            if self.learner.gates.is_open(record.task):
+                self.learner.gates.shut(record.task, DISAGREES)
+            self.learner.disagreed(record.task, record.id)
+        by_claim = {record.id for record in contradicted}
+        for alarm in alarms:
+            self.learner.gates.shut(alarm.task, DRIFT)
+            self._alarmed.add(alarm.task)
+            if alarm.since not in by_claim:
+                self.learner.watch.silence(alarm.task)
+
     def note_disagreement(self, task: int, number: int, after: int) -> None:
         """A baseline reward contradicted the model at decision `number`; `after` is the last one judged."""
         alarm = self.learner.disagreed(task, number)
@@ -191,7 +216,7 @@ class Engine:
             return
         for t, x, reward, n in self._unfitted(memory):
             for alarm in self.learner.check(int(t), x, float(reward), int(n)):
-                self._sound(alarm, self.store.decisions)
+                self._sound(alarm, self.store.ledger.last_id)
 
     def _unfitted(self, memory: Memory) -> Iterator[tuple[Any, ...]]:
         """Rewards that the model was not fitted to: those since its snapshot, or by the ledger at opening."""
@@ -258,12 +283,28 @@ class Engine:
             raise InputError("This bandit was opened for reading only; SafeBandit.load opens it for serving.")
         if not writing:  # a transaction looks by itself
             self.store.ledger.check()
+        self.check_dim(dim)
+
+    @repeated
+    def refresh(self) -> None:
+        """Know everything that other processes have written until now."""
+        if self.follower is not None:
+            with self.call(alone=True):
+                pass
+
+    def check_dim(self, dim: int | None) -> None:
+        """An error if rows have another number of features than those before."""
         if dim is not None and self.store.dim not in (None, dim):
             raise ShapeError(f"actions has {dim} features; this bandit works with {self.store.dim}.")
 
-    def call(self) -> _Call:
+    @property
+    def counts_alone(self) -> bool:
+        """Whether a call needs the ledger for itself: savings are spent once, whoever else spends."""
+        return self.account is not None
+
+    def call(self, *, alone: bool = False) -> _Call:
         """One transaction; whatever the call has changed in memory is put back if it fails."""
-        return _Call(self)
+        return _Call(self, alone)
 
     def before_call(self) -> tuple[Any, ...]:
         """What a call may change, to be handed to `after_failure`."""
@@ -279,15 +320,17 @@ class Engine:
         for state in self._unseen:
             self.learner.watch.put_back(state)
 
+    @repeated
     def decide(
         self, request: Request, digest: int, mixture: ConservativeMixture | None, key: str | None = None
     ) -> Decision:
         """Judge, write down, remember; a key that came before gives the decision made then."""
         store = self.store
-        with self.call():
+        with self.call(alone=self.counts_alone):
             again = None if key is None else store.ledger.find_key(key)
             if again is not None:
                 return self._again(again, request, digest)
+            self.check_dim(request.actions.shape[1])
             task = store.code_of(request.label)
             record = self.judged(request, task, store.ledger.next_id(), digest, mixture, key)
             store.ledger.add_decision(record)
@@ -363,13 +406,14 @@ class Engine:
         played = self.store.ledger.find(number)
         if played is None:
             raise UnknownDecisionError(
-                f"No decision has id {number}; ids run from 1 to {self.store.decisions} here."
+                f"No decision has id {number}; ids run from 1 to {self.store.ledger.last_id} here."
             )
         return played
 
+    @repeated
     def reward(self, number: int, value: float, key: str | None = None) -> str:
         """Write down and learn one reward; or refuse it and say why."""
-        with self.call():
+        with self.call(alone=self.counts_alone):
             played, now = self._known(number), time.time()
             if key is not None and played.key == key:
                 return _same_reward(played, value)
@@ -379,7 +423,7 @@ class Engine:
                 return why
             record = RewardRecord(number, now, value, key)
             self.store.ledger.add_reward(record)
-            self._watch([(number, played, value)])
+            self.watch_rewards([(number, played, value)])
         self.store.learn(number, played, value)
         self.post(record)
         self.count_alarms()
@@ -397,7 +441,7 @@ class Engine:
         self.store.ledger.add_refusal(RefusalRecord(number, now, value, why))
         _log.info("refused a reward of decision %d: %s", number, why)
 
-    def _watch(self, rewards: Iterable[tuple[int, Played, float]]) -> None:
+    def watch_rewards(self, rewards: Iterable[tuple[int, Played, float]]) -> None:
         """Show rewards to the guard; its alarms are written with the open transaction."""
         if not self.settings.drift_guard:
             return
@@ -405,13 +449,14 @@ class Engine:
         self._unseen.append(self.learner.watch.state([played.task for _, played, _ in seen]))
         for number, played, value in seen:
             for alarm in self.learner.check(played.task, played.features, value, number):
-                self._sound(alarm, self.store.decisions)
+                self._sound(alarm, self.store.ledger.last_id)
 
+    @repeated
     def reward_many(self, numbers: list[int], values: list[float]) -> list[str]:
         """Many rewards in one transaction; memory follows when it is committed."""
         ledger, outcomes = self.store.ledger, []
         accepted: dict[int, tuple[Played, RewardRecord]] = {}
-        with self.call():
+        with self.call(alone=True):
             known, now = [self._known(number) for number in numbers], time.time()
             for number, played, value in zip(numbers, known, values, strict=True):
                 why = DUPLICATE if number in accepted else self._refusal(played, now)
@@ -421,16 +466,19 @@ class Engine:
                     ledger.add_reward(accepted[number][1])
                 else:
                     self._refuse(number, now, value, why)
-            self._watch((number, played, record.value) for number, (played, record) in accepted.items())
+            self.watch_rewards(
+                (number, played, record.value) for number, (played, record) in accepted.items()
+            )
         for number, (played, record) in accepted.items():
             self.store.learn(number, played, record.value)
             self.post(record)
         self.count_alarms()
         return outcomes
 
+    @repeated
     def retract(self, number: int, why: str) -> str:
         """Take a reward back: it stays in the ledger and is left out of later fits."""
-        with self.call():
+        with self.call(alone=self.counts_alone):
             played = self._known(number)
             if played.reward is None:
                 raise InputError(f"Decision {number} has no reward to take back.")
@@ -444,14 +492,17 @@ class Engine:
         _log.info("retracted the reward of decision %d: %s", number, why)
         return RETRACTED
 
+    @repeated
     def warm_start(self, rows: Log, features: Features | None) -> None:
         """Take in logs, all or nothing; the same log is taken in once."""
-        self.check_open(rows.dim)
-        if self.store.decisions:
-            raise InputError(
-                f"warm_start comes before the first decision; this bandit has made {self.store.decisions}."
-            )
-        with self.call():
+        self.check_open()
+        with self.call(alone=True):
+            self.check_dim(rows.dim)
+            if self.store.decisions:
+                raise InputError(
+                    "warm_start comes before the first decision; this bandit has made "
+                    f"{self.store.decisions}."
+                )
             codes = [self.store.code_of(label) for label in rows.labels]
             call = self.store.add_logs(time.time(), rows, np.array(codes, dtype=np.int64))
         if call is not None:
@@ -479,15 +530,31 @@ class Engine:
 class _Call:
     """A transaction that also puts back what it changed in memory. A class: every call pays for it."""
 
-    __slots__ = ("_before", "_engine", "_transaction")
+    __slots__ = ("_alone", "_before", "_engine", "_transaction")
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, alone: bool) -> None:
+        self._engine, self._alone = engine, alone
 
     def __enter__(self) -> None:
-        self._before = self._engine.before_call()
-        self._transaction = self._engine.store.ledger.transaction()
+        ledger, follower = self._engine.store.ledger, self._engine.follower
+        self._transaction = ledger.transaction(alone=self._alone)
+        if follower is None:
+            self._before = self._engine.before_call()
+            self._transaction.__enter__()
+            return
+        follower.before()
         self._transaction.__enter__()
+        try:
+            follower.inside()
+            self._before = self._engine.before_call()
+        except BaseException as failure:
+            self._transaction.__exit__(type(failure), failure, None)
+            raise
+        try:
+            follower.show_late()
+        except BaseException as failure:
+            self.__exit__(type(failure), failure, None)
+            raise
 
     def __exit__(self, kind: Any, failure: BaseException | None, trace: Any) -> None:
         try:
@@ -497,6 +564,8 @@ class _Call:
             raise
         if failure is not None:
             self._engine.after_failure(self._before)
+        elif self._engine.follower is not None:
+            self._engine.follower.after()
 
 
 def _same_reward(played: Played, value: float) -> str:

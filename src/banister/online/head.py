@@ -18,6 +18,7 @@ from banister.online.record import (
     RetractionRecord,
     RewardRecord,
     TaskRecord,
+    chained,
 )
 
 # Which count a kind of record adds to.
@@ -50,7 +51,7 @@ class Head:
 
     def add(self, record: Record) -> None:
         """One record more."""
-        self.hash = record.hashed(self.hash)
+        self.hash = chained(self.hash, record.leaf())
         self.links += 1
         count = COUNTS[type(record)]
         setattr(self, count, getattr(self, count) + 1)

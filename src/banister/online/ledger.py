@@ -2,11 +2,12 @@
 
 Rows are only ever added. Each adds to a running hash (`head`). What is added within one `transaction` is
 written whole or not at all, and has been committed when the block ends. Ids and codes are given by the ledger
-inside the transaction, so that several writers could share one.
+inside the transaction. A ledger that is `shared` has other writers too, see `banister.online.following`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -21,10 +22,30 @@ from banister.online.record import (
     Entry,
     LogRecord,
     ModelRecord,
+    Record,
     RefusalRecord,
     RetractionRecord,
     RewardRecord,
 )
+from banister.safety.reasons import Reason
+
+Span = tuple[int, int]  # places in the chain: after the first, up to the second
+
+
+class Overtaken(Exception):  # noqa: N818 - a turn of events that the engine deals with, never an error
+    """Another writer changed what this call rests on, or the call needs the ledger alone: make it again."""
+
+
+def is_urgent(record: Record, before: Head) -> bool:
+    """Whether a record changes what other writers may decide, so that none decides without knowing it.
+
+    Alarms and contradicted baseline rewards shut gates, models open them; the first row says how many
+    features there are; mixtures are counted. All else may be learned of a little later.
+    """
+    if isinstance(record, DecisionRecord):
+        first = before.decisions + before.logs == 0
+        return first or record.action < 0 or record.reason == Reason.DISAGREES
+    return isinstance(record, AlarmRecord | ModelRecord | LogRecord)
 
 
 class Played(NamedTuple):
@@ -48,6 +69,13 @@ class Played(NamedTuple):
     key: str | None
     retracted: bool
 
+    @classmethod
+    def of(cls, record: DecisionRecord) -> Played:
+        """A decision that has no reward yet."""
+        is_baseline = record.action == record.baseline
+        claim = record.high if is_baseline and record.low == record.high else math.nan
+        return cls(record.task, record.played, is_baseline, claim, record.time, None, None, False)
+
 
 class Rewarded(NamedTuple):
     """Rewards with what they were for, in the order in which they came; see `Played`."""
@@ -64,16 +92,35 @@ class Ledger(Protocol):
     """An append-only record of decisions, rewards, alarms and models. Not thread-safe: its owner locks."""
 
     where: str
+    shared: bool  # whether other processes may write too
+    gapless: bool  # whether ids count decisions; else some were never used
 
     @property
     def head(self) -> Head:
         """What there is, the open transaction's own additions included."""
 
+    @property
+    def last_id(self) -> int:
+        """No decision so far has a larger id; all later ones will, once a transaction is alone."""
+
     def check(self) -> None:
         """An error if nothing may be written or acknowledged any more: another process, a lost file."""
 
-    def transaction(self) -> AbstractContextManager[None]:
-        """All or nothing; an error inside, or at the commit, leaves ledger and head as they were."""
+    def transaction(self, *, alone: bool = False) -> AbstractContextManager[None]:
+        """All or nothing; an error inside, or at the commit, leaves ledger and head as they were.
+
+        With `alone` no other writer comes in between, and the head is exact. Without, a shared ledger may
+        raise `Overtaken` at any step; the next transaction then is alone.
+        """
+
+    def still(self) -> AbstractContextManager[None]:
+        """Reads within see one moment, whatever others write."""
+
+    def start_refit(self) -> bool:
+        """Claim the right to refit, which one process has at a time and death gives back; False if taken."""
+
+    def end_refit(self) -> None:
+        """Give it back."""
 
     def next_id(self) -> int:
         """The id of the decision that the open transaction may write next."""
@@ -117,6 +164,9 @@ class Ledger(Protocol):
     def kept(self, key: str) -> str | None:
         """A text that was kept."""
 
+    def notes(self) -> dict[str, str]:
+        """All that was kept."""
+
     def set_durability(self, durability: str) -> None:
         """Whether a commit survives the machine ("full") or the process ("normal")."""
 
@@ -133,7 +183,7 @@ class Ledger(Protocol):
         """The number of features; None before the first row."""
 
     def decisions(self, version: int | None = None) -> Iterator[DecisionRecord]:
-        """All decisions, or one model's, in order."""
+        """All decisions, or one model's, in the order of the chain."""
 
     def rewarded(self, dim: int) -> Iterator[Rewarded]:
         """All rewards in the order in which they came, in blocks."""
@@ -182,3 +232,29 @@ class Ledger(Protocol):
 
     def close(self) -> None:
         """Give everything back."""
+
+
+class SharedLedger(Ledger, Protocol):
+    """A ledger that others write to as well; what came from them is read by its place in the chain."""
+
+    epoch: int  # counts urgent records; a single record is refused if this one is out of date
+    alone: bool  # whether the open transaction, or else the last one, has had the ledger alone
+    own: int  # records that it added
+
+    def check_begins_with(self, known: Head) -> None:
+        """An error unless the ledger still begins with what this process knows of it."""
+
+    def decisions(self, version: int | None = None, span: Span = ...) -> Iterator[DecisionRecord]:
+        """Decisions of a part of the chain."""
+
+    def rewarded(self, dim: int, span: Span = ...) -> Iterator[Rewarded]:
+        """Rewards of a part of the chain."""
+
+    def retractions(self, span: Span = ...) -> list[RetractionRecord]:
+        """Rewards taken back in a part of the chain."""
+
+    def logs(self, span: Span = ...) -> list[LogRecord]:
+        """Blocks of logged rows in a part of the chain."""
+
+    def entries(self, span: Span = ...) -> Iterator[Entry]:
+        """Every record of a part of the chain, in its order."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 
 from banister.errors import DataFileError, ModelFileError
+from banister.features.base import Features
 from banister.features.loading import load_features
 from banister.learner.account import Account
 from banister.online.chain import broken
+from banister.online.ledger import Ledger
 from banister.online.log_blocks import FEATURES
 from banister.online.posting import account_of
-from banister.online.record import AlarmRecord, DecisionRecord, digest_of
+from banister.online.record import AlarmRecord, DecisionRecord, RetractionRecord, digest_of
 from banister.online.store import Store
 
 _GARBLED = (ValueError, TypeError, IndexError, OverflowError, struct.error)
@@ -50,23 +53,33 @@ def _check_models(store: Store) -> None:
 def _rebuild(store: Store) -> None:
     for code, label in enumerate(store.ledger.tasks()):
         store.know_task(label, code)
-    dim = store.ledger.dim()
+    dim, features = rows_of(store.ledger)
     if dim is None:
         return
-    text = store.ledger.kept(FEATURES)
-    features = None if text is None else load_features(text)
-    if features is not None and features.learned:
-        dim = features.dim  # logged rows may be kept in a shorter form
     if not dim > 0:
         raise DataFileError(f"{store.ledger.where} has rows without features; restore it from a copy.")
-    memory = store.open_memory(dim)
+    store.open_memory(dim)
     store.remember_logs(dim, features)
     _decisions(store, dim)
     _rewards(store, dim)
-    for record in store.ledger.retractions():
+    retract(store, store.ledger.retractions())
+
+
+def rows_of(ledger: Ledger) -> tuple[int | None, Features | None]:
+    """How many features a row has, None before the first; and what makes rows of contexts."""
+    dim, text = ledger.dim(), ledger.kept(FEATURES)
+    features = None if text is None else load_features(text)
+    if dim is not None and features is not None and features.learned:
+        dim = features.dim  # logged rows may be kept in a shorter form
+    return dim, features
+
+
+def retract(store: Store, records: Iterable[RetractionRecord]) -> None:
+    """Memory follows the ledger: rewards that were taken back."""
+    for record in records:
         played = store.ledger.find(record.id)
-        if played is not None and played.reward is not None:
-            memory.retract(record.id, played.task, played.features, played.reward, played.is_baseline)
+        if played is not None and played.reward is not None and store.memory is not None:
+            store.memory.retract(record.id, played.task, played.features, played.reward, played.is_baseline)
 
 
 def _decisions(store: Store, dim: int) -> None:
@@ -75,7 +88,7 @@ def _decisions(store: Store, dim: int) -> None:
         _alarms_before(store, alarms, record.id)
         _check(store, record, dim)
         store.remember(record)
-    _alarms_before(store, alarms, store.decisions + 1)
+    _alarms_before(store, alarms, store.ledger.last_id + 1)
 
 
 def _check(store: Store, record: DecisionRecord, dim: int) -> None:
@@ -89,14 +102,8 @@ def _check(store: Store, record: DecisionRecord, dim: int) -> None:
 
 
 def _rewards(store: Store, dim: int) -> None:
-    memory = store.memory
-    assert memory is not None
     for block in store.ledger.rewarded(dim):
-        n = len(block.number)
-        memory.plays.extend(
-            block.task, block.features, block.value, block.is_baseline, block.claim, block.number
-        )
-        store.rewards += n
+        store.learn_block(block)
 
 
 def _alarms_before(store: Store, alarms: list[AlarmRecord], number: int) -> None:

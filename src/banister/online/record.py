@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,11 +19,16 @@ MIXTURE = -1  # in place of an action's index
 HASH_BYTES = 32  # 256 bits: nobody finds two histories with one head
 
 
-def _hashed(head: bytes, kind: bytes, numbers: bytes, *parts: bytes | None) -> bytes:
-    """The next head: everything before, the kind, and the fields with their lengths, so none can move."""
+def _hashed(kind: bytes, numbers: bytes, *parts: bytes | None) -> bytes:
+    """One record's hash: the kind, and the fields with their lengths, so that none can move."""
     lengths = struct.pack(f"<{len(parts)}q", *[-1 if p is None else len(p) for p in parts])
-    whole = b"".join((head, kind, numbers, lengths, *[p for p in parts if p]))
+    whole = b"".join((kind, numbers, lengths, *[p for p in parts if p]))
     return blake2b(whole, digest_size=HASH_BYTES).digest()
+
+
+def chained(head: bytes, leaf: bytes) -> bytes:
+    """The next head: everything before, and one record's hash. SHA-256, which databases can compute too."""
+    return sha256(head + leaf).digest()
 
 
 def _plain(value: float) -> float:
@@ -41,9 +46,9 @@ class TaskRecord(NamedTuple):
     code: int
     label: str
 
-    def hashed(self, head: bytes) -> bytes:
-        """The chain's head after this record."""
-        return _hashed(head, b"task", struct.pack("<q", self.code), _text(self.label))
+    def leaf(self) -> bytes:
+        """This record's hash, which the chain's next head is made of."""
+        return _hashed(b"task", struct.pack("<q", self.code), _text(self.label))
 
 
 _DECISION = struct.Struct("<qdqqqqqddddddqq")
@@ -117,15 +122,15 @@ class DecisionRecord(NamedTuple):
         """(K,) the probabilities of a draw."""
         return None if self.probabilities is None else np.frombuffer(self.probabilities)
 
-    def hashed(self, head: bytes) -> bytes:
-        """The chain's head after this record."""
+    def leaf(self) -> bytes:
+        """This record's hash, which the chain's next head is made of."""
         numbers = _DECISION.pack(
             self.id, self.time, self.task, self.version, self.action, self.baseline, self.certified,
             _plain(self.bound), _plain(self.floor), _plain(self.low), _plain(self.high), self.std + 0.0,
             self.probability, self.n_actions, self.digest,
         )  # fmt: skip
         return _hashed(
-            head, b"decision", numbers, _text(self.reason), self.probabilities, _text(self.promise),
+            b"decision", numbers, _text(self.reason), self.probabilities, _text(self.promise),
             _text(self.limited_by), self.baseline_features, self.features, self.offered, self.actions,
             _text(self.key),
         )  # fmt: skip
@@ -142,9 +147,9 @@ class RewardRecord(NamedTuple):
     value: float
     key: str | None
 
-    def hashed(self, head: bytes) -> bytes:
-        """The chain's head after this record."""
-        return _hashed(head, b"reward", _REWARD.pack(self.id, self.time, self.value + 0.0), _text(self.key))
+    def leaf(self) -> bytes:
+        """This record's hash, which the chain's next head is made of."""
+        return _hashed(b"reward", _REWARD.pack(self.id, self.time, self.value + 0.0), _text(self.key))
 
 
 class RefusalRecord(NamedTuple):
@@ -155,10 +160,10 @@ class RefusalRecord(NamedTuple):
     value: float
     why: str
 
-    def hashed(self, head: bytes) -> bytes:
-        """The chain's head after this record."""
+    def leaf(self) -> bytes:
+        """This record's hash, which the chain's next head is made of."""
         numbers = _REWARD.pack(self.decision, self.time, self.value + 0.0)
-        return _hashed(head, b"refusal", numbers, _text(self.why))
+        return _hashed(b"refusal", numbers, _text(self.why))
 
 
 class RetractionRecord(NamedTuple):
@@ -168,9 +173,9 @@ class RetractionRecord(NamedTuple):
     time: float
     why: str
 
-    def hashed(self, head: bytes) -> bytes:
-        """The chain's head after this record."""
-        return _hashed(head, b"retraction", struct.pack("<qd", self.id, self.time), _text(self.why))
+    def leaf(self) -> bytes:
+        """This record's hash, which the chain's next head is made of."""
+        return _hashed(b"retraction", struct.pack("<qd", self.id, self.time), _text(self.why))
 
 
 class AlarmRecord(NamedTuple):
@@ -184,9 +189,9 @@ class AlarmRecord(NamedTuple):
     after: int
     statistic: float
 
-    def hashed(self, head: bytes) -> bytes:
-        """The chain's head after this record."""
-        return _hashed(head, b"alarm", struct.pack("<qdqqqqd", *self[:6], self.statistic + 0.0))
+    def leaf(self) -> bytes:
+        """This record's hash, which the chain's next head is made of."""
+        return _hashed(b"alarm", struct.pack("<qdqqqqd", *self[:6], self.statistic + 0.0))
 
 
 class LogRecord(NamedTuple):
@@ -201,9 +206,9 @@ class LogRecord(NamedTuple):
     baseline_reward: bytes
     call: bytes
 
-    def hashed(self, head: bytes) -> bytes:
-        """The chain's head after this record."""
-        return _hashed(head, b"log", struct.pack("<qd", self.seq, self.time), *self[2:])
+    def leaf(self) -> bytes:
+        """This record's hash, which the chain's next head is made of."""
+        return _hashed(b"log", struct.pack("<qd", self.seq, self.time), *self[2:])
 
 
 class ModelRecord(NamedTuple):
@@ -227,10 +232,10 @@ class ModelRecord(NamedTuple):
     rewards: int
     drifts: int
 
-    def hashed(self, head: bytes) -> bytes:
-        """The chain's head after this record."""
+    def leaf(self) -> bytes:
+        """This record's hash, which the chain's next head is made of."""
         numbers = struct.pack("<qdqqqqq", *self[:4], *self[5:])
-        return _hashed(head, b"model", numbers, self.digest)
+        return _hashed(b"model", numbers, self.digest)
 
 
 def digest_of(data: bytes) -> bytes:

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 import warnings
+from collections.abc import Callable
 
 from banister.errors import BanisterError, BanisterWarning, FitError
 from banister.online.engine import Engine
@@ -17,6 +18,8 @@ from banister.safety.labels import Claims
 
 _PART = 1 << 20  # bytes of a model written at once, so that decisions wait for milliseconds only
 
+_AGAIN = 1.0  # seconds until it is asked again whether another process is still refitting
+
 _log = logging.getLogger("banister.online")
 
 
@@ -27,7 +30,8 @@ class Refitter:
         self._engine, self._lock = engine, lock
         self._fitting = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._attempt = _number(engine.store.ledger.kept("attempt"))
+        self._attempt = 0
+        self._not_before = 0.0
 
     def wait(self) -> None:
         """Until a fit under way is done."""
@@ -41,36 +45,54 @@ class Refitter:
         if refits == "manual" or not self._due():
             return
         if refits == "background":
-            self.refit(wait=False)
+            self._start(self._grown)
         elif self._fitting.acquire(blocking=False):
-            self._try()
+            self._try(self._grown)
 
     def _due(self) -> bool:
+        if self._fitting.locked() or time.monotonic() < self._not_before:
+            return False
+        return self._grown()
+
+    def _grown(self) -> bool:
+        """Whether there are enough rewards more than at the last try."""
         engine = self._engine
         memory, tasks = engine.store.memory, len(engine.store.labels)
-        if memory is None or self._fitting.locked():
+        if memory is None:
             return False
         schedule = engine.settings.schedule(engine.learner.settled)
-        return len(memory.plays) >= schedule.next(self._attempt // tasks) * tasks
+        return len(memory.plays) >= schedule.next(self._last_try() // tasks) * tasks
+
+    def _last_try(self) -> int:
+        """How many rewards the last try had, here or in the process whose model serves."""
+        return max(self._attempt, _number(self._engine.attempt))
 
     def refit(self, *, wait: bool) -> None:
         """Fit and swap, here or in a thread."""
         if wait:
             with self._fitting:
                 self._asked_for()
-        elif self._fitting.acquire(blocking=False):
-            self._thread = threading.Thread(target=self._try, name="banister-refit", daemon=True)
+        else:
+            self._start(_always)
+
+    def _start(self, wanted: Callable[[], bool]) -> None:
+        """Fit in a thread, unless a fit is under way here."""
+        if self._fitting.acquire(blocking=False):
+            self._thread = threading.Thread(
+                target=self._try, args=(wanted,), name="banister-refit", daemon=True
+            )
             self._thread.start()
 
     def replace_outdated(self) -> None:
         """Fit from the ledger's rows in place of a model that this version cannot read."""
         if self._fitting.acquire(blocking=False):
-            self._try()
+            self._try(lambda: self._engine.outdated)
 
-    def _try(self) -> None:
+    def _try(self, wanted: Callable[[], bool]) -> None:
         """A fit that nobody asked for must not make a call fail whose own work is done."""
         try:
-            self._noted()
+            if not self._alone(wanted):
+                self._not_before = time.monotonic() + _AGAIN
         except Exception as failure:
             warnings.warn(
                 f"A refit failed ({failure!r}); the last model serves on.", BanisterWarning, stacklevel=2
@@ -81,7 +103,8 @@ class Refitter:
     def _asked_for(self) -> None:
         """A fit whose caller waits is told of a failure, as an error of this package."""
         try:
-            self._noted()
+            while not self._alone(_always):
+                time.sleep(_AGAIN)
         except (ArithmeticError, ValueError) as failure:  # numpy's errors of linear algebra are ValueErrors
             if isinstance(failure, BanisterError):
                 raise
@@ -100,6 +123,24 @@ class Refitter:
             _log.warning("a refit failed; model %d serves on", engine.model.version, exc_info=True)
             raise
         engine.refit_failure = None
+
+    def _alone(self, wanted: Callable[[], bool]) -> bool:
+        """Fit and swap as the one process that does, if it is still wanted; False if another one is at it."""
+        engine, ledger = self._engine, self._engine.store.ledger
+        with self._lock:
+            engine.check_open()
+            if not ledger.start_refit():
+                return False
+        try:
+            with self._lock:
+                engine.refresh()
+                needed = wanted()
+            if needed:
+                self._noted()
+        finally:
+            with self._lock:
+                ledger.end_refit()
+        return True
 
     def _fit_and_swap(self) -> None:
         engine, store = self._engine, self._engine.store
@@ -128,15 +169,20 @@ class Refitter:
             with self._lock:
                 ledger.add_part(model.version, part, data[start : start + _PART])
         with self._lock:
-            before = engine.serving()
+            before = None
             try:
-                with ledger.transaction():
+                with ledger.transaction(alone=True):
+                    if engine.follower is not None:
+                        engine.follower.inside()
+                    before = engine.serving()
                     record = self._swap(model, data, last)
             except BaseException:
-                engine.serve_again(before)
+                if before is not None:
+                    engine.serve_again(before)
                 raise
             engine.post(record)
             engine.count_alarms()
+            engine.store.know_head()
         if engine.path is not None:
             write_atomically(engine.path, data)
 
@@ -152,6 +198,10 @@ class Refitter:
             ledger.forget_model(last.version)
         engine.use(model)
         return record
+
+
+def _always() -> bool:
+    return True
 
 
 def _number(text: str | None) -> int:

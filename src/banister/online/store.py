@@ -11,7 +11,8 @@ from banister.data import Int
 from banister.errors import DataFileError
 from banister.features.base import Features
 from banister.learner.memory import SAMPLE, Memory
-from banister.online.ledger import Ledger, Played
+from banister.online.head import Head
+from banister.online.ledger import Ledger, Played, Rewarded
 from banister.online.log_blocks import Log, Rows, read_block
 from banister.online.model import Marks
 from banister.online.record import HASH_BYTES, AlarmRecord, DecisionRecord, LogRecord
@@ -28,6 +29,15 @@ class Store:
         self.memory: Memory | None = None
         self.tallies = Tallies(0)
         self.decisions = self.rewards = self.drifts = self.mixtures = 0
+        self.know_head()
+        # Of a shared ledger only: whether others' records wait to be read, this process's own among them; and
+        # decisions of those whose reward the watch was shown when it came.
+        self.behind = False
+        self.seen: set[int] = set()
+
+    def know_head(self) -> None:
+        """Memory has everything up to the ledger's head."""
+        self.known = Head(*self.ledger.head.state())
 
     @property
     def dim(self) -> int | None:
@@ -65,6 +75,8 @@ class Store:
     def remember(self, record: DecisionRecord) -> None:
         """Memory follows the ledger: one decision more, made now or read back."""
         memory, task = self.memory, record.task
+        if self.behind:
+            return
         assert memory is not None
         baseline = record.baseline_vector
         if record.low == record.high:
@@ -75,14 +87,25 @@ class Store:
         step = record.played - baseline if record.moved else None
         self.tallies.count(task, record.bound - record.floor, step)
         self.tallies.explain(task, record.reason, record.time)
-        self.decisions = record.id
+        self.decisions += 1
         self.mixtures += record.action < 0
 
     def learn(self, number: int, played: Played, value: float) -> None:
         """Memory follows the ledger: one reward more."""
         assert self.memory is not None
+        if self.behind:
+            self.seen.add(number)
+            return
         self.memory.plays.add(played.task, played.features, value, played.is_baseline, played.claim, number)
         self.rewards += 1
+
+    def learn_block(self, block: Rewarded) -> None:
+        """Memory follows the ledger: many rewards, in the order of the chain."""
+        assert self.memory is not None
+        self.memory.plays.extend(
+            block.task, block.features, block.value, block.is_baseline, block.claim, block.number
+        )
+        self.rewards += len(block.number)
 
     def count_alarm(self, alarm: AlarmRecord) -> None:
         """Memory follows the ledger: rows of a task (or of all) count from a decision on."""

@@ -131,6 +131,11 @@ class Watch:
         for row, columns in kept:
             self._logs[row], self._starts[row], self._rung[row], self._last[row] = columns
 
+    def silence(self, task: int) -> None:
+        """An alarm of this task (or of all) was rung by another watch over the same belief."""
+        if task < len(self._last):
+            self._rung[task] = True
+
     def see(self, task: int, x: Float, y: float, number: int) -> list[Alarm]:
         """Take in the reward of decision `number`; the alarms that it rings, each once a belief."""
         b = self._belief

@@ -10,7 +10,7 @@ import os
 import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,8 @@ _COMPANIONS = ("", "-wal", "-shm")
 
 class SqliteLedger:
     """Tables in a file of their own; see `Ledger` for what each operation does."""
+
+    shared, gapless = False, True
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
@@ -104,8 +106,17 @@ class SqliteLedger:
         # "FULL" syncs the file at every commit, "NORMAL" when the write-ahead log is folded in.
         self._db.execute(f"PRAGMA synchronous={_SYNCHRONOUS[durability]}")
 
-    def transaction(self) -> _Transaction:
+    def transaction(self, *, alone: bool = False) -> _Transaction:
         return _Transaction(self)
+
+    def still(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def start_refit(self) -> bool:
+        return True
+
+    def end_refit(self) -> None:
+        pass
 
     def begin(self) -> None:
         """The first half of a transaction. SQLite hears of it with its second statement: one needs none."""
@@ -141,6 +152,10 @@ class SqliteLedger:
         self._writer.fall_back()
         with suppress(sqlite3.Error):
             self._db.execute("ROLLBACK")
+
+    @property
+    def last_id(self) -> int:
+        return self.head.decisions
 
     def next_id(self) -> int:
         return self.head.decisions + 1
@@ -202,6 +217,9 @@ class SqliteLedger:
     def kept(self, key: str) -> str | None:
         rows = self._rows("SELECT value FROM meta WHERE key = ?", key)
         return str(rows[0][0]) if rows else None
+
+    def notes(self) -> dict[str, str]:
+        return dict(self._rows("SELECT key, value FROM meta"))
 
     def _rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         with self._readable():

@@ -1,0 +1,191 @@
+"""`Reader`: everything that a ledger in PostgreSQL can be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from heapq import merge
+from typing import Any
+
+import numpy as np
+
+from banister.errors import DataFileError
+from banister.online.head import COUNTS, Head
+from banister.online.ledger import Played, Rewarded, Span
+from banister.online.postgres import statements
+from banister.online.postgres.connecting import unusable
+from banister.online.record import (
+    AlarmRecord,
+    DecisionRecord,
+    Entry,
+    LogRecord,
+    ModelRecord,
+    RetractionRecord,
+    RewardRecord,
+    TaskRecord,
+)
+
+_LAST = (1 << 62) - 1  # beyond every link and id
+_ALL = (0, _LAST)
+
+
+class Reader:
+    """Reads; see `Ledger` for what each operation does."""
+
+    where: str
+    gapless = False  # an id that was set aside for a process which then died stays unused
+    _db: Any
+
+    def __init__(self, db: Any, where: str) -> None:
+        self._db, self.where = db, where
+        self._cursor = db.cursor(binary=True)
+        self.read_head()
+
+    def read_head(self) -> None:
+        """Counts, hash, ids and epoch as the database has them."""
+        rows = self._rows(statements.HEAD)
+        if not rows:
+            raise DataFileError(f"{self.where} has lost the head of its chain; restore it from a copy.")
+        self._take(rows[0])
+
+    def _take(self, row: tuple[Any, ...]) -> None:
+        *counts, self.last_id, self.epoch = row
+        self.head = Head(*counts)
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        import psycopg
+
+        try:
+            yield
+        except (psycopg.Error, UnicodeError, OverflowError) as reason:
+            raise unusable(self.where, reason) from None
+
+    def _rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        with self._readable():
+            self._show_own()
+            found: list[tuple[Any, ...]] = self._cursor.execute(statement, values, prepare=True).fetchall()
+            return found
+
+    def _show_own(self) -> None:
+        """A read within a transaction sees what that has added."""
+
+    def kept(self, key: str) -> str | None:
+        rows = self._rows("SELECT value FROM meta WHERE key = %b::text", key)
+        return str(rows[0][0]) if rows else None
+
+    def notes(self) -> dict[str, str]:
+        return dict(self._rows("SELECT key, value FROM meta"))
+
+    def find(self, number: int) -> Played | None:
+        if not 0 < number < _LAST:
+            return None
+        rows = self._rows(statements.FIND, number)
+        if not rows:
+            return None
+        task, features, is_baseline, claim, when, reward, key, retracted = rows[0]
+        return Played(task, np.frombuffer(features), is_baseline, claim, when, reward, key, retracted)
+
+    def find_key(self, key: str) -> DecisionRecord | None:
+        columns = statements.COLUMNS[DecisionRecord]
+        rows = self._rows(f"SELECT {columns} FROM decisions WHERE key = %b::text", key)
+        return DecisionRecord._make(rows[0]) if rows else None
+
+    def tasks(self) -> list[str]:
+        tasks = list(self._read(TaskRecord))
+        for expected, task in enumerate(tasks):
+            if task.code != expected:
+                raise DataFileError(f"{self.where} lacks task number {expected}; restore a copy.")
+        return [task.label for task in tasks]
+
+    def dim(self) -> int | None:
+        first = self._rows("SELECT length(baseline_features) FROM decisions LIMIT 1")
+        if first:
+            return int(first[0][0]) // 8
+        log = self._rows(
+            "SELECT length(features) / length(reward) FROM logs WHERE length(reward) > 0 LIMIT 1"
+        )
+        return int(log[0][0]) if log else None
+
+    def _chained(
+        self, kind: type[Any], more: str = "", values: tuple[Any, ...] = (), span: Span = _ALL
+    ) -> Iterator[Entry]:
+        """Records of one kind in the order of the chain, block by block."""
+        after, to = span
+        while block := self._rows(statements.reading(kind, more), after, to, *values):
+            for link, head, *row in block:
+                yield link, head, kind._make(row)
+            after = block[-1][0]
+
+    def _read(self, kind: type[Any], more: str = "", *values: Any, span: Span = _ALL) -> Iterator[Any]:
+        return (record for _, _, record in self._chained(kind, more, values, span))
+
+    def decisions(self, version: int | None = None, span: Span = _ALL) -> Iterator[DecisionRecord]:
+        if version is None:
+            return self._read(DecisionRecord, span=span)
+        return self._read(DecisionRecord, "AND version = %b", version, span=span)
+
+    def rewarded(self, dim: int, span: Span = _ALL) -> Iterator[Rewarded]:
+        after, to = span
+        while block := self._rows(statements.REWARDED, after, to):
+            _, number, value, task, features, is_baseline, claim = zip(*block, strict=True)
+            X = np.frombuffer(b"".join(features)).reshape(-1, dim)
+            yield Rewarded(
+                np.array(number), np.array(value), np.array(task), X, np.array(is_baseline), np.array(claim)
+            )
+            after = block[-1][0]
+
+    def rewards(self) -> Iterator[RewardRecord]:
+        return iter(sorted(self._read(RewardRecord), key=lambda record: record.id))
+
+    def retractions(self, span: Span = _ALL) -> list[RetractionRecord]:
+        return list(self._read(RetractionRecord, span=span))
+
+    def alarms(self, after: int = 0) -> list[AlarmRecord]:
+        return list(self._read(AlarmRecord, "AND seq > %b", after))
+
+    def logs(self, span: Span = _ALL) -> list[LogRecord]:
+        return list(self._read(LogRecord, span=span))
+
+    def model(self, version: int) -> bytes | None:
+        size = self._rows("SELECT size FROM models WHERE version = %b", version)
+        parts = self._rows("SELECT bytes FROM model_parts WHERE version = %b ORDER BY part", version)
+        data = b"".join(part for (part,) in parts)[: size[0][0] if size else 0]
+        return data or None
+
+    def models(self) -> list[ModelRecord]:
+        return list(self._read(ModelRecord))
+
+    def versions(self) -> dict[int, int]:
+        return dict(self._rows("SELECT version, count(*) FROM decisions GROUP BY version ORDER BY version"))
+
+    def first_with_reason(self, version: int, reason: str) -> dict[int, int]:
+        return dict(
+            self._rows(
+                "SELECT task, min(id) FROM decisions WHERE version = %b AND reason = %b::text GROUP BY task",
+                version, str(reason),
+            )
+        )  # fmt: skip
+
+    def refusals(self) -> dict[str, int]:
+        return dict(self._rows("SELECT why, count(*) FROM refusals GROUP BY why"))
+
+    def unrewarded_before(self, time: float) -> int:
+        rows = self._rows(
+            "SELECT count(*) FROM decisions d WHERE time < %b "
+            "AND NOT EXISTS (SELECT 1 FROM rewards r WHERE r.id = d.id)",
+            time,
+        )
+        return int(rows[0][0])
+
+    def entries(self, span: Span = _ALL) -> Iterator[Entry]:
+        return merge(*(self._chained(kind, span=span) for kind in COUNTS), key=lambda entry: entry[0])
+
+    def start(self) -> bytes:
+        try:
+            return bytes.fromhex(self.kept("start") or "")
+        except ValueError:
+            return b""
+
+    def close(self) -> None:
+        self._db.close()
