@@ -17,7 +17,8 @@ import banister as bn
 from banister.errors import ModelFileError, SettingError
 from banister.online.record import AlarmRecord
 from banister.serve.board import gain, page
-from banister.serve.schema import DecisionRequest, Packed, TasksQuery
+from banister.serve.packing import pack
+from banister.serve.schema import DecisionRequest, TasksQuery
 from banister.serve.service import open_store
 from banister.serve.settings import ServeSettings
 from banister.serve.tokens import Tokens, new_token
@@ -47,7 +48,7 @@ def test_a_service_decides_as_the_library_does(tmp_path: Path) -> None:
         for i, request in enumerate(requests):
             body = as_json(request)
             if i % 2:
-                body["actions"] = Packed.of(request["actions"])
+                body["actions"] = pack(request["actions"])
             found.append(client.post("/v1/decisions", json=body).raise_for_status().json())
     assert found == expected
     assert any(d["certified"] for d in found)

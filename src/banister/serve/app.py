@@ -11,11 +11,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from banister.errors import ServiceError
 from banister.online.bandit import SafeBandit
 from banister.serve import openapi
 from banister.serve.gate import Gate, refused
 from banister.serve.page import PAGES, show
-from banister.serve.problems import ServeError
 from banister.serve.routes import ROUTES, Route
 from banister.serve.service import Service
 from banister.serve.settings import ServeSettings
@@ -73,7 +73,7 @@ def _unknown(service: Service) -> Any:
         told = {404: "There is nothing at this path.", 405: f"{request.method} is not for this path."}
         detail = told.get(error.status_code, str(error.detail))
         return refused(
-            service, request, "-", ServeError(error.status_code, detail, dict(error.headers or {}))
+            service, request, "-", ServiceError.of(error.status_code, detail, dict(error.headers or {}))
         )
 
     return handler

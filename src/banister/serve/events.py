@@ -8,13 +8,12 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
-from banister.errors import BanisterError
+from banister.errors import BanisterError, ServiceError
 from banister.online.ledger import Ledger
 from banister.online.record import AlarmRecord, ModelRecord
 from banister.safety.gates import EVERY_TASK
 from banister.serve.board import Board
 from banister.serve.desk import Desk
-from banister.serve.problems import ServeError
 from banister.serve.schema import to_bytes
 
 _STREAMS = 100  # open at once
@@ -84,7 +83,7 @@ class Hub:
     def listen(self) -> AsyncIterator[bytes]:
         """A stream of events."""
         if len(self._listeners) >= _STREAMS or self._closed:
-            raise ServeError(503, f"{_STREAMS} pages are open already; close one, or try again later.")
+            raise ServiceError.of(503, f"{_STREAMS} pages are open already; close one, or try again later.")
         queue: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._listeners.add(queue)
         return self._stream(queue)

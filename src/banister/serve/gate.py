@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable
 from starlette.requests import Request
 from starlette.responses import Response
 
+from banister.errors import ServiceError
 from banister.serve.limits import read_body
-from banister.serve.problems import ServeError, response_of
+from banister.serve.problems import response_of
 from banister.serve.service import Service
 from banister.serve.tokens import Role
 
@@ -51,7 +52,7 @@ class Gate:
             return b""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
-            raise ServeError(415, f"content-type is {kind!r}; send JSON as application/json.")
+            raise ServiceError.of(415, f"content-type is {kind!r}; send JSON as application/json.")
         settings = self._service.settings
         return await read_body(request, settings.max_body, settings.body_timeout)
 
@@ -64,9 +65,9 @@ def admit(service: Service, request: Request, role: Role) -> str:
     header = request.headers.get("authorization")
     token = service.tokens.bearer(header.encode("latin-1") if header is not None else None)
     if token is None:
-        raise ServeError(401, "Send `Authorization: Bearer <token>`.", {"www-authenticate": "Bearer"})
+        raise ServiceError.of(401, "Send `Authorization: Bearer <token>`.", {"www-authenticate": "Bearer"})
     if not token.may(role):
-        raise ServeError(
+        raise ServiceError.of(
             403, f"Token {token.name!r} has the roles {', '.join(sorted(token.roles))}; this needs {role!r}."
         )
     return token.name
@@ -77,10 +78,14 @@ def _check_local(request: Request) -> None:
     host = request.headers.get("host", "")
     name = host if host.endswith("]") else host.rpartition(":")[0] or host
     if name.lower() not in _HERE:
-        raise ServeError(421, f"host is {host!r}; without tokens only {', '.join(sorted(_HERE))} are served.")
+        raise ServiceError.of(
+            421, f"host is {host!r}; without tokens only {', '.join(sorted(_HERE))} may ask."
+        )
     origin = request.headers.get("origin")
     if origin is not None and origin != f"{request.url.scheme}://{host}":
-        raise ServeError(403, f"origin is {origin!r}; without tokens only this service's own page may ask.")
+        raise ServiceError.of(
+            403, f"origin is {origin!r}; without tokens only this service's own page may ask."
+        )
 
 
 def refused(service: Service, request: Request, caller: str, error: Exception) -> Response:

@@ -11,7 +11,7 @@ from math import ceil
 from starlette.requests import Request
 from starlette.types import Receive
 
-from banister.serve.problems import ServeError
+from banister.errors import ServiceError
 
 _CALLERS = 10_000  # remembered at once; the one that asked longest ago is forgotten, with a full bucket
 
@@ -25,7 +25,7 @@ async def read_body(request: Request, most: int, seconds: float) -> bytes:
         async with asyncio.timeout(seconds):
             return await _collected(request.receive, most)
     except TimeoutError:
-        raise ServeError(
+        raise ServiceError.of(
             408,
             f"The body did not arrive within {seconds:g} seconds; send it at once.",
             {"connection": "close"},
@@ -43,14 +43,16 @@ async def _collected(receive: Receive, most: int) -> bytes:
         parts.append(message.get("body", b""))
         size += len(parts[-1])
     if message["type"] == "http.disconnect":
-        raise ServeError(400, "The connection was closed before the whole request had come.")
+        raise ServiceError.of(400, "The connection was closed before the whole request had come.")
     if size > most:
         raise _too_large(most)
     return b"".join(parts)
 
 
-def _too_large(most: int) -> ServeError:
-    return ServeError(413, f"A request may have {most} bytes; send smaller batches.", {"connection": "close"})
+def _too_large(most: int) -> ServiceError:
+    return ServiceError.of(
+        413, f"A request may have {most} bytes; send less at once.", {"connection": "close"}
+    )
 
 
 class Rate:
@@ -88,7 +90,7 @@ class Rate:
         """An error if the caller asks too often."""
         seconds = self.wait(caller)
         if seconds > 0.0:
-            raise ServeError(
+            raise ServiceError.of(
                 429,
                 f"More than {self._rate:g} requests a second; wait {seconds:.2g} seconds.",
                 {"retry-after": str(ceil(seconds))},

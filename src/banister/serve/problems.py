@@ -14,6 +14,7 @@ from banister.errors import (
     DataFileError,
     InputError,
     ModelFileError,
+    ServiceError,
     StoreError,
     UnknownDecisionError,
     UnknownTaskError,
@@ -54,29 +55,15 @@ class Problem(BaseModel):
     request: str
 
 
-class ServeError(BanisterError):
-    """A request that the service itself refuses.
-
-    Args:
-        status: of the response.
-        detail: what is wrong and what to do.
-        headers: more headers of the response.
-    """
-
-    def __init__(self, status: int, detail: str, headers: dict[str, str] | None = None) -> None:
-        super().__init__(detail)
-        self.status, self.headers = status, headers or {}
-
-
 def status_of(error: Exception) -> int:
     """The status that an error is answered with.
 
     Examples:
-        >>> from banister.errors import ShapeError
-        >>> status_of(ShapeError("…")), status_of(ServeError(413, "…")), status_of(ZeroDivisionError())
+        >>> from banister.errors import ServiceError, ShapeError
+        >>> status_of(ShapeError("…")), status_of(ServiceError.of(413, "…")), status_of(ZeroDivisionError())
         (422, 413, 500)
     """
-    if isinstance(error, ServeError):
+    if isinstance(error, ServiceError):
         return error.status
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
 
@@ -86,7 +73,7 @@ def response_of(error: Exception, request: str) -> Response:
     status = status_of(error)
     known = isinstance(error, BanisterError) and status != 500
     detail = str(error) if known else f"This is a fault of the server; its log has more under {request}."
-    headers = dict(error.headers) if isinstance(error, ServeError) else {}
+    headers = dict(error.headers) if isinstance(error, ServiceError) else {}
     if status == 503:
         headers.setdefault("retry-after", "1")
     return document(status, _type(error, status), detail, request, headers)
@@ -111,7 +98,7 @@ def document(
 
 def _type(error: Exception, status: int) -> str:
     """`urn:banister:shape` for a ShapeError; the status where the service itself refuses."""
-    if isinstance(error, BanisterError) and not isinstance(error, ServeError):
+    if isinstance(error, BanisterError) and not isinstance(error, ServiceError):
         words = re.sub(r"(?<!^)(?=[A-Z])", "-", type(error).__name__.removesuffix("Error")).lower()
         return f"urn:banister:{words}"
     return f"urn:banister:status-{status}"

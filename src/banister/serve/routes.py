@@ -9,13 +9,12 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from banister.errors import BanisterError, UnknownDecisionError
+from banister.errors import BanisterError, ServiceError, UnknownDecisionError
 from banister.serve import schema
 from banister.serve.events import recent
 from banister.serve.explain import explained, past
 from banister.serve.gate import Handler
 from banister.serve.metrics import CONTENT_TYPE
-from banister.serve.problems import ServeError
 from banister.serve.service import Service
 from banister.serve.tokens import Role
 
@@ -52,7 +51,9 @@ def _keyed(request: Request, given: Any) -> Any:
     if key is None:
         return given
     if given.key not in (None, key):
-        raise ServeError(422, f"The header says key {key[:80]!r}, the body {given.key[:80]!r}; give one.")
+        raise ServiceError.of(
+            422, f"The header says key {key[:80]!r}, the body {given.key[:80]!r}; give one."
+        )
     try:
         return type(given).model_validate({**dict(given), "key": key})
     except ValidationError as reason:
@@ -89,7 +90,7 @@ async def reward_many(service: Service, _: Request, body: bytes) -> Response:
 def _check_size(service: Service, size: int) -> None:
     most = service.settings.max_batch
     if size > most:
-        raise ServeError(413, f"A batch may have {most} entries and has {size}; send it in parts.")
+        raise ServiceError.of(413, f"A batch may have {most} entries and has {size}; send it in parts.")
 
 
 async def retract(service: Service, _: Request, body: bytes) -> Response:
@@ -182,11 +183,11 @@ async def healthy(_: Service, __: Request, ___: bytes) -> Response:
 async def ready(service: Service, _: Request, __: bytes) -> Response:
     """The store can be used, and the service is not about to stop."""
     if service.stopping:
-        raise ServeError(503, "The service is stopping.")
+        raise ServiceError.of(503, "The service is stopping.")
     try:
         await service.desk.short(service.bandit.receipt)
     except BanisterError as reason:
-        raise ServeError(503, str(reason)) from None
+        raise ServiceError.of(503, str(reason)) from None
     return answer({"status": "ready"})
 
 

@@ -6,8 +6,6 @@ gains is in the answer and in the OpenAPI document without a line here.
 
 from __future__ import annotations
 
-import base64
-import binascii
 from dataclasses import fields
 from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
@@ -16,10 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import to_json
 
 from banister.data import Float
-from banister.errors import ShapeError
+from banister.errors import ServiceError
 from banister.online.decision import Decision
 from banister.online.status import Status, TaskStatus
-from banister.serve.problems import ServeError
+from banister.serve.packing import unpack
 
 Body = TypeVar("Body", bound=BaseModel)
 _MOST_SAID = 3  # mistakes of one body that are spelled out
@@ -42,22 +40,7 @@ class Packed(_Given):
 
     def array(self) -> Float:
         """(K, d)."""
-        rows, columns = self.shape
-        try:
-            values = np.frombuffer(base64.b64decode(self.float64, validate=True), dtype="<f8")
-        except (binascii.Error, ValueError) as reason:
-            raise ShapeError(f"actions.float64 is no base64 of float64 values ({reason}).") from None
-        if min(self.shape) < 0 or rows * columns != len(values):
-            raise ShapeError(
-                f"actions.float64 holds {len(values)} numbers; shape={self.shape} says otherwise."
-            )
-        return values.reshape(self.shape)
-
-    @classmethod
-    def of(cls, actions: Any) -> dict[str, Any]:
-        """A matrix as its JSON."""
-        matrix = np.ascontiguousarray(actions, dtype="<f8")
-        return {"shape": list(matrix.shape), "float64": base64.b64encode(matrix.tobytes()).decode()}
+        return unpack(self.shape, self.float64)
 
 
 class DecisionRequest(_Given):
@@ -184,13 +167,13 @@ def read(kind: type[Body], body: bytes) -> Body:
         raise refusal(reason) from None
 
 
-def refusal(reason: ValidationError) -> ServeError:
+def refusal(reason: ValidationError) -> ServiceError:
     """Mistakes in words, with their places."""
     mistakes = reason.errors(include_url=False, include_input=False)
     said = "; ".join(f"{_place(m['loc'])}{m['msg']}" for m in mistakes[:_MOST_SAID])
     more = f"; and {len(mistakes) - _MOST_SAID} more" if len(mistakes) > _MOST_SAID else ""
     unreadable = mistakes[0]["type"] == "json_invalid"
-    return ServeError(400 if unreadable else 422, f"{said}{more}.")
+    return ServiceError.of(400 if unreadable else 422, f"{said}{more}.")
 
 
 def _place(loc: tuple[int | str, ...]) -> str:
