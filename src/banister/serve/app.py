@@ -61,7 +61,8 @@ def _add(app: FastAPI, service: Service, route: Route) -> None:
     app.add_api_route(
         route.path, endpoint, methods=[route.method], summary=(route.handler.__doc__ or "").split("\n")[0],
         operation_id=getattr(route.handler, "__name__", None), response_model=None,
-        openapi_extra=openapi.extra(route), responses={200: {"model": route.gives}} if route.gives else None,
+        openapi_extra=openapi.extra(route), response_class=Response,
+        responses={200: {"model": route.gives}} if route.gives else None,
     )  # fmt: skip
 
 

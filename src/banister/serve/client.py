@@ -70,9 +70,10 @@ class Client(_Sender):
 
     Examples:
         >>> import banister as bn
-        >>> with bn.Client("http://127.0.0.1:8080") as bandit:  # doctest: +SKIP
-        ...     d = bandit.decide("store-17", [[1.0, 0.2], [0.4, 0.9]], baseline=1)
-        ...     bandit.reward(d.id, 0.61)
+        >>> with bn.Client("http://127.0.0.1:1", retries=0) as bandit:  # nothing listens there
+        ...     bandit.decide("store-17", [[1.0, 0.2], [0.4, 0.9]], baseline=1)
+        Traceback (most recent call last):
+        banister.errors.ServiceError: The service does not answer (...); is it running?
     """
 
     def __init__(
@@ -156,7 +157,18 @@ class Client(_Sender):
 
 
 class AsyncClient(_Sender):
-    """`Client` for asyncio: every method is awaited."""
+    """`Client` for asyncio: every method is awaited.
+
+    Examples:
+        >>> import asyncio
+        >>> import banister as bn
+        >>> async def ask():
+        ...     async with bn.AsyncClient("http://127.0.0.1:1", retries=0) as bandit:  # nothing listens there
+        ...         return await bandit.decide("store-17", [[1.0, 0.2], [0.4, 0.9]], baseline=1)
+        >>> asyncio.run(ask())
+        Traceback (most recent call last):
+        banister.errors.ServiceError: The service does not answer (...); is it running?
+    """
 
     def __init__(
         self, url: str, *, token: str | None = None, timeout: float = 10.0, retries: int = 5

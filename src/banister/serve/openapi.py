@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from pydantic import BaseModel
@@ -23,7 +24,10 @@ def extra(route: Route) -> dict[str, Any]:
     """What a route's entry says besides what FastAPI finds out."""
     problem = {"application/problem+json": {"schema": {"$ref": _REF.format(model="Problem")}}}
     entry: dict[str, Any] = {
-        "responses": {code: {"description": text, "content": problem} for code, text in _REFUSALS.items()},
+        "responses": {
+            "200": {"description": "done", "content": {route.kind: {}}},
+            **{code: {"description": text, "content": problem} for code, text in _REFUSALS.items()},
+        },
         "security": [] if route.role is None else [{"token": []}],
     }
     if route.takes is not None:
@@ -32,13 +36,17 @@ def extra(route: Route) -> dict[str, Any]:
         if examples:
             body["example"] = examples[0]
         entry["requestBody"] = {"required": True, "content": {"application/json": body}}
+    inside = re.findall(r"{(\w+)(?::path)?}", route.path)
+    entry["parameters"] = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in inside
+    ]
     if route.asks is not None:
-        entry["parameters"] = [
+        entry["parameters"] += [
             {"name": name, "in": "query", "schema": described}
             for name, described in TasksQuery.model_json_schema()["properties"].items()
         ]
     if route.method == "POST" and route.takes is not None and "key" in route.takes.model_fields:
-        entry["parameters"] = [
+        entry["parameters"] += [
             {
                 "name": "Idempotency-Key",
                 "in": "header",

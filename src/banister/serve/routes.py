@@ -28,7 +28,7 @@ class Route:
     Attributes:
         method, path: where; role: who may; None: everyone.
         handler: what it does; its docstring's first line is the summary.
-        takes, gives: models of body and answer; asks: of the query.
+        takes, gives: models of body and answer; asks: of the query; kind: the answer's media type.
     """
 
     method: Literal["GET", "POST"]
@@ -38,6 +38,7 @@ class Route:
     takes: type[BaseModel] | None = None
     gives: Any = None
     asks: type[BaseModel] | None = None
+    kind: str = "application/json"
 
 
 def answer(value: Any, status: int = 200) -> Response:
@@ -206,8 +207,8 @@ ROUTES = (
     Route("GET", "/v1/tasks/{task:path}", "read", task),
     Route("GET", "/v1/happenings", "read", happenings),
     Route("GET", "/v1/trail", "read", trail),
-    Route("GET", "/v1/events", "read", stream),
-    Route("GET", "/metrics", "read", metrics),
+    Route("GET", "/v1/events", "read", stream, kind="text/event-stream"),
+    Route("GET", "/metrics", "read", metrics, kind="text/plain"),
     Route("GET", "/healthz", None, healthy),
     Route("GET", "/readyz", None, ready),
 )

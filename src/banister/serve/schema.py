@@ -35,8 +35,9 @@ class _Given(BaseModel):
 class Packed(_Given):
     """A matrix as base64 of little-endian float64: a fifth of the time to read, and exact to the bit."""
 
+    model_config = ConfigDict(val_json_bytes="base64")  # decoded while the JSON is read
     shape: tuple[int, int]
-    float64: str
+    float64: bytes
 
     def array(self) -> Float:
         """(K, d)."""
