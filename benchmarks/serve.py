@@ -3,9 +3,9 @@
     python benchmarks/serve.py [--seconds 10] [--load 60] [--kills 20] [--out bench-serve.json]
 
 Client and servers are processes of this machine, on loopback. Echo and service take turns, a second each, so
-that a busy machine slows both alike; `cpu_us` is the server's own time a decision, which others do not stretch.
-The echo endpoint is what the framework's own tutorial shows: a JSON body in, the same out. Each request has 20
-actions of 100 features; connections are kept alive.
+that a busy machine slows both alike; `cpu_us` is the server's own time a decision. The echo endpoint is what
+the framework's own tutorial shows: a JSON body in, the same out. Each request has 20 actions of 100 features;
+connections are kept alive.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ def load(
     line = Line(port)
     while time.perf_counter() < until - seconds / 10:
         time.sleep(seconds / 10)
-        line.ask(post("/v1/refits", {"wait": True}))
+        line.ask(post("/v1/refits", {}))
         refits += 1
         grown.append(memory(process))
     for thread in threads:
@@ -278,7 +278,7 @@ def killed(world: World, path: Path, port: int, kills: int) -> dict[str, Any]:
     lost_rewards = sum(rewards.get(number) != value for number, value in rewarded.items())
     return {
         "kills": kills, "acknowledged": len(seen), "lost": lost, "rewards": len(rewarded),
-        "lost_rewards": lost_rewards, "keys": len(records), 
+        "lost_rewards": lost_rewards, "keys": len(records),
         "unanswered": len(set(records) - {key for key, _ in seen}),
         "faults": faults[:5], "audit": audit.passed,
     }  # fmt: skip

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+import numpy as np
+
 from banister.online.bandit import SafeBandit
 from banister.online.decision import Decision
 from banister.serve.metrics import Metrics
@@ -29,6 +31,9 @@ class Desk:
         settings = bandit.settings
         self._quick = settings.durability == "normal" and settings.refits != "inline" and _is_embedded(bandit)
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="banister-serve")
+        # One at a time, in one thread: fits and audits must not keep others from looking, and what they
+        # allocate is given back to one place, not to one for each thread.
+        self._heavy = ThreadPoolExecutor(1, thread_name_prefix="banister-heavy")
 
     async def short(self, work: Callable[[], T]) -> T:
         """A call of about a millisecond."""
@@ -43,6 +48,10 @@ class Desk:
     async def long(self, work: Callable[[], T]) -> T:
         """A call that may take longer; what has begun is finished even if the caller goes away."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+    async def heavy(self, work: Callable[[], T]) -> T:
+        """A fit or an audit."""
+        return await asyncio.get_running_loop().run_in_executor(self._heavy, work)
 
     async def decide(self, request: DecisionRequest) -> Decision:
         """One decision."""
@@ -63,7 +72,7 @@ class Desk:
             return [self.bandit.decide(**arguments) for arguments in given]
         return self.bandit.decide_many(
             [g["task"] for g in given],
-            [g["actions"] for g in given],
+            _stacked([g["actions"] for g in given]),
             baselines=[g["baseline"] for g in given],
             baseline_rewards=_rewards([g["baseline_reward"] for g in given]),
             baseline_reward_std=[g["baseline_reward_std"] for g in given],
@@ -88,6 +97,7 @@ class Desk:
 
     def close(self) -> None:
         """Finish what has begun, then give the store back."""
+        self._heavy.shutdown(wait=True)
         self._pool.shutdown(wait=True)
         self.bandit.close()
 
@@ -102,6 +112,12 @@ def _is_embedded(bandit: SafeBandit) -> bool:
 def _left(made: Decision, request: DecisionRequest) -> bool:
     played = made.arm if isinstance(request.baseline, str) else made.action
     return played != request.baseline
+
+
+def _stacked(sets: list[Any]) -> Any:
+    """One array where all sets have one shape: it is checked once, and not set by set."""
+    alike = sets and all(isinstance(a, np.ndarray) and a.shape == sets[0].shape for a in sets)
+    return np.stack(sets) if alike else sets
 
 
 def _rewards(given: list[Any]) -> list[Any]:

@@ -57,11 +57,13 @@ class Metrics:
 
     def decided(self, made: Iterable[tuple[Decision, bool]]) -> None:
         """Count decisions, each with whether it left the baseline."""
-        now = time.time()
+        now, reasons = time.time(), Tally[str]()
         for decision, left in made:
-            self.decisions.labels(decision.reason).inc()
+            reasons[decision.reason] += 1
             self.left.inc(left)
             self._times[decision.id] = now
+        for reason, count in reasons.items():
+            self.decisions.labels(reason).inc(count)
         while len(self._times) > _REMEMBERED:
             self._times.popitem(last=False)
 

@@ -104,13 +104,13 @@ async def retract(service: Service, _: Request, body: bytes) -> Response:
 async def refit(service: Service, _: Request, body: bytes) -> Response:
     """Fit everything seen so far; decisions go on meanwhile."""
     given = schema.read(schema.RefitRequest, body or b"{}")
-    return answer({"model_version": await service.desk.long(lambda: service.bandit.refit(wait=given.wait))})
+    return answer({"model_version": await service.desk.heavy(lambda: service.bandit.refit(wait=given.wait))})
 
 
 async def audit(service: Service, _: Request, body: bytes) -> Response:
     """Is the ledger what was written, and does each decision follow from its model?"""
     given = schema.read(schema.AuditRequest, body or b"{}")
-    found = await service.desk.long(lambda: service.bandit.audit(given.receipt))
+    found = await service.desk.heavy(lambda: service.bandit.audit(given.receipt))
     return answer({**asdict(found), "passed": found.passed})
 
 
