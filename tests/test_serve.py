@@ -16,7 +16,7 @@ import pytest
 import banister as bn
 from banister.errors import ModelFileError, SettingError
 from banister.online.record import AlarmRecord
-from banister.serve.board import gain, page
+from banister.serve.board import earned, page
 from banister.serve.packing import pack
 from banister.serve.schema import DecisionRequest, TasksQuery
 from banister.serve.service import open_store
@@ -149,8 +149,8 @@ def test_the_status_is_the_ledgers(shop: tuple[str, Path, World]) -> None:
     assert found["left"] == pytest.approx(left / len(records))
     assert sum(found["gates"].values()) == found["n_tasks"] == tasks["total"] == len(own.tasks)
     by_hand = sum(t.moved * t.uplift for t in own.tasks if t.uplift is not None) / len(records)
-    assert found["gain"]["value"] == pytest.approx(by_hand)
-    assert found["gain"]["low"] < by_hand < found["gain"]["high"]
+    assert found["earned"]["value"] == pytest.approx(by_hand)
+    assert found["earned"]["low"] < by_hand < found["earned"]["high"]
     assert {t["task"]: t["decisions"] for t in tasks["tasks"]} == {t.task: t.decisions for t in own.tasks}
 
 
@@ -423,9 +423,9 @@ def test_a_store_is_started_only_if_asked_to(tmp_path: Path) -> None:
 
 def test_the_gain_without_any_uplift_is_unknown(tmp_path: Path) -> None:
     with bn.SafeBandit(0.1, refits="manual") as bandit:
-        assert gain(bandit.status()).value is None
+        assert earned(bandit.status()).value is None
         bandit.decide("a", np.eye(2), baseline=0)
-        assert gain(bandit.status()).value is None
+        assert earned(bandit.status()).value is None
 
 
 def test_the_openapi_document_names_every_route_and_answer(shop: tuple[str, Path, World]) -> None:

@@ -23,7 +23,7 @@ _COLUMNS = {f.name for f in fields(TaskStatus)}
 
 
 @dataclass(frozen=True)
-class Gain:
+class Earned:
     """What the fleet earns above the baseline a decision, and whether the interval holds at any time."""
 
     value: float | None
@@ -68,7 +68,7 @@ class Board:
             return self._status
 
     def _remember(self, status: Status) -> None:
-        now, found = time.time(), gain(status)
+        now, found = time.time(), earned(status)
         if self.trail and now - self.trail[-1].time < self._spacing:
             return
         self.trail.append(Point(now, status.decisions, status.left, found.value, found.low, found.high))
@@ -77,12 +77,12 @@ class Board:
             self.trail = self.trail[::2]
 
     async def summary(self) -> dict[str, Any]:
-        """Totals, the fleet's gain, and gates by reason."""
+        """Totals, what the fleet earns above the baseline, and gates by reason."""
         status = await self.status()
         gates = Counter(task.gate for task in status.tasks)
         return {
             **totals(status),
-            "gain": gain(status),
+            "earned": earned(status),
             "gates": dict(gates.most_common()),
             "time": time.time(),
         }
@@ -93,24 +93,24 @@ class Board:
         return await self._desk.long(lambda: page(status.tasks, query))
 
 
-def gain(status: Status) -> Gain:
-    """The fleet's own interval where a status has one; else the model's opinion of decisions that left.
+def earned(status: Status) -> Earned:
+    """The fleet's measured gain where draws tell one; else the model's opinion of decisions that left.
 
     The second is no more than tasks' estimates weighted by how often each left the baseline, between the
     weighted ends of their intervals. It holds if the model does, for one look at one time.
     """
-    own = getattr(status, "uplift", None)
-    if own is not None:
-        return Gain(own, getattr(status, "uplift_low", None), getattr(status, "uplift_high", None), True)
+    value, low, high = (getattr(status, name, None) for name in ("gain", "gain_low", "gain_high"))
+    if value is not None:
+        return Earned(value, low, high, True)
     told = [t for t in status.tasks if t.uplift is not None]
     total = sum(t.decisions for t in status.tasks)
     if not told or not total:
-        return Gain(None, None, None, False)
+        return Earned(None, None, None, False)
 
     def mean(name: str) -> float:
         return float(sum(t.moved * getattr(t, name) for t in told) / total)
 
-    return Gain(mean("uplift"), mean("uplift_low"), mean("uplift_high"), False)
+    return Earned(mean("uplift"), mean("uplift_low"), mean("uplift_high"), False)
 
 
 def page(tasks: list[TaskStatus], query: TasksQuery) -> dict[str, Any]:

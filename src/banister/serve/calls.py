@@ -147,9 +147,12 @@ def _of(kind: type[T], values: dict[str, Any]) -> T:
 
 def _decision(values: dict[str, Any]) -> Decision:
     own = {name: value for name, value in values.items() if name in Decision._fields}
-    for name in _NUMBERS:
-        own[name] = math.nan if own[name] is None else own[name]
-    return Decision(**{**own, "features": np.array(own["features"], dtype=float)})
+    for name, value in own.items():
+        if isinstance(value, list):
+            own[name] = np.array(value, dtype=float)
+        elif value is None and name in _NUMBERS:
+            own[name] = math.nan
+    return Decision(**own)
 
 
 def _decisions(answer: dict[str, Any]) -> list[Decision]:

@@ -108,14 +108,16 @@ class Watcher:
 
     def __init__(self, desk: Desk, board: Board, hub: Hub) -> None:
         self._desk, self._board, self._hub = desk, board, hub
-        self._seen = self._counts()
         self._shown = 0.0
 
-    def _counts(self) -> tuple[int, int]:
-        return self._desk.bandit.version, self._desk.bandit._engine.store.drifts
+    async def _counts(self) -> tuple[int, int]:
+        """Models and alarms in the store, those of other processes too."""
+        held = await self._desk.short(self._desk.bandit.receipt)
+        return held.models, held.drifts
 
     async def run(self) -> None:
         """Until cancelled."""
+        self._seen = await self._counts()
         while True:
             await asyncio.sleep(_LOOK)
             try:
@@ -124,7 +126,7 @@ class Watcher:
                 _log.warning("the store cannot be looked at: %s", reason)
 
     async def _look(self) -> None:
-        (version, drifts), before = self._counts(), self._seen
+        (version, drifts), before = await self._counts(), self._seen
         if (version, drifts) != before:
             events = await self._desk.long(lambda: self._news(*before))
             for event in events:

@@ -71,7 +71,7 @@ def status_of(error: Exception) -> int:
 def response_of(error: Exception, request: str) -> Response:
     """The problem document of an error; one that nobody foresaw tells nothing of the inside."""
     status = status_of(error)
-    known = isinstance(error, BanisterError) and status != 500
+    known = isinstance(error, BanisterError)
     detail = str(error) if known else f"This is a fault of the server; its log has more under {request}."
     headers = dict(error.headers) if isinstance(error, ServiceError) else {}
     if status == 503:

@@ -201,7 +201,7 @@ def _of_type(name: str, hints: dict[str, Any], doc: str | None) -> type[BaseMode
     """A model with these fields: arrays are lists, and any number may be null."""
     made: dict[str, Any] = {}
     for field, kind in hints.items():
-        kind = list[float] if kind == Float else kind
+        kind = {Float: list[float], Float | None: list[float] | None}.get(kind, kind)
         made[field] = ((kind | None) if kind is float else kind, ...)
     return create_model(name, __doc__=(doc or "").split("\n")[0], **made)
 

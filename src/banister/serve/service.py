@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -66,12 +67,22 @@ def open_store(settings: ServeSettings) -> SafeBandit:
             raise
         if settings.alpha is None:
             raise SettingError(
-                f"There is no store at {settings.store!r}; start one with --alpha 0.1, the share of the "
+                f"There is no store at {shown(settings.store)!r}; start one with --alpha 0.1, the share of the "
                 "baseline reward that may be risked, or make one from logs with `banister fit`."
             ) from None
         return SafeBandit(settings.alpha, path=settings.store)
     if settings.alpha not in (None, bandit.settings.alpha):
         made_with = bandit.settings.alpha
         bandit.close()
-        raise SettingError(f"{settings.store!r} was made with alpha={made_with}; leave alpha out.")
+        raise SettingError(f"{shown(settings.store)!r} was made with alpha={made_with}; leave alpha out.")
     return bandit
+
+
+def shown(store: str) -> str:
+    """An address without its password.
+
+    Examples:
+        >>> shown("postgresql://shop:secret@host/db"), shown("shop.banister")
+        ('postgresql://shop:…@host/db', 'shop.banister')
+    """
+    return re.sub(r"(//[^:/@]*):[^@]*@", r"\1:…@", store)

@@ -16,13 +16,15 @@ function showTotals(s) {
     place.textContent = count(s[name]);
     place.dataset.value = s[name];
   }
-  showGain(s.gain);
+  showGain(s.earned);
+  at("promise").textContent = s.promise ?? "";
+  at("trouble").textContent = s.refit_failure ? `The last refit failed: ${s.refit_failure}` : "";
   at("left").textContent = percent(s.left);
   at("left").dataset.value = s.left;
   at("left-range").textContent = `of ${count(s.decisions)} decisions`;
   showGates(s.gates);
   tasks.offerGates(s.gates);
-  document.title = `${s.gain.value == null ? percent(s.left) : within(s.gain.value, s.gain.low, s.gain.high)} · Banister`;
+  document.title = `${s.earned.value == null ? percent(s.left) : within(s.earned.value, s.earned.low, s.earned.high)} · Banister`;
 }
 
 function showGain({ value, low, high, anytime }) {
@@ -30,7 +32,7 @@ function showGain({ value, low, high, anytime }) {
   place.textContent = within(value, low, high);
   Object.assign(place.dataset, { value, low, high, sign: value == null ? "" : low > 0 ? "up" : high < 0 ? "down" : "" });
   at("gain-range").textContent = value == null ? "Nothing has left the baseline yet." : `between ${within(low, low, high)} and ${within(high, low, high)}`;
-  at("gain-kind").textContent = value == null ? "" : anytime ? "valid at any time" : "by the model";
+  at("gain-kind").textContent = value == null ? "" : anytime ? "measured, valid at any time" : "by the model";
   at("gain-kind").dataset.sure = anytime ? "yes" : "no";
 }
 

@@ -6,9 +6,10 @@ import { count, make, number, percent, signed } from "./format.js";
 
 const SIZE = 50;
 const COLUMNS = [
-  ["task", "Task", "text"], ["gate", "Gate", "text"], ["decisions", "Decisions"], ["rows", "Rows"], ["needed", "Rows needed"],
-  ["left", "Left baseline"], ["uplift", "Uplift where it left"], ["worst_margin", "Worst margin"],
+  ["task", "Task", "text"], ["gate", "Gate", "text"], ["decisions", "Decisions"], ["rows", "Rows"], ["needed", "Rows needed"], ["saved", "Saved"],
+  ["left", "Left baseline"], ["gain", "Measured gain"], ["uplift", "Uplift where it left"], ["worst_margin", "Worst margin"],
 ];
+const SOMETIMES = new Set(["needed", "saved", "gain"]);  // shown where a task has one
 const query = { search: "", gate: "", sort: "decisions", order: "down", offset: 0, limit: SIZE };
 let asked = 0, open = () => {}, shown = [];
 const at = (id) => document.getElementById(id);
@@ -52,8 +53,9 @@ export async function refresh() {
 }
 
 function show({ total, tasks }) {
-  const columns = COLUMNS.filter(([name]) => name !== "needed" || (tasks[0] && "needed" in tasks[0]));
-  const reach = Math.max(...tasks.flatMap((t) => (t.uplift == null ? [] : [Math.abs(t.uplift_low), Math.abs(t.uplift_high)])), 1e-12);
+  const columns = COLUMNS.filter(([name]) => !SOMETIMES.has(name) || tasks.some((t) => t[name] != null));
+  const ends = (t, name) => (t[name] == null ? [] : [Math.abs(t[`${name}_low`]), Math.abs(t[`${name}_high`])]);
+  const reach = { uplift: Math.max(...tasks.flatMap((t) => ends(t, "uplift")), 1e-12), gain: Math.max(...tasks.flatMap((t) => ends(t, "gain")), 1e-12) };
   heads(columns);
   keepFocus(() => at("rows").replaceChildren(...tasks.map((t) => row(t, columns, reach))));
   at("tasks-count").textContent = query.search || query.gate ? `${count(total)} match` : count(total);
@@ -86,12 +88,16 @@ function keepFocus(work) {
 }
 
 function row(t, columns, reach) {
+  const measured = (name) => {
+    const [low, value, high] = [t[`${name}_low`], t[name], t[`${name}_high`]];
+    const about = value == null ? { class: "dim" } : { title: `${signed(low)} to ${signed(high)}` };
+    return make("span", about, signed(value), interval(low, value, high, reach[name]));
+  };
   const cell = {
     task: () => make("button", { type: "button", class: "link", title: t.task, "data-focus": `task-${t.task}`, onclick: () => open(t.task) }, t.task),
     gate: () => make("span", { class: t.gate === "open" ? "pill open" : "pill" }, t.gate),
     decisions: () => count(t.decisions), rows: () => count(t.rows), needed: () => count(t.needed), left: () => percent(t.left),
-    uplift: () => make("span", t.uplift == null ? { class: "dim" } : { title: `${signed(t.uplift_low)} to ${signed(t.uplift_high)}` },
-      signed(t.uplift), interval(t.uplift_low, t.uplift, t.uplift_high, reach)),
+    uplift: () => measured("uplift"), gain: () => measured("gain"), saved: () => number(t.saved),
     worst_margin: () => number(t.worst_margin),
   };
   return make("tr", { "data-task": t.task, "data-uplift": t.uplift }, ...columns.map(([name, , kind]) => make("td", { class: kind, "data-column": name }, cell[name]())));
