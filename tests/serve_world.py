@@ -6,11 +6,13 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from banister.online.warm_up import warm_up
 from banister.serve.server import Server, make_server
 from banister.serve.settings import ServeSettings
 from online_world import World, trained
@@ -19,9 +21,13 @@ TOKENS = {role: f"a-long-secret-of-{role}" for role in ("decide", "reward", "rea
 LINES = "\n".join(f"{role}-token {role} {secret}" for role, secret in TOKENS.items())
 
 
+warmed = cache(warm_up)
+
+
 @contextmanager
 def serving(store: Path, **settings: Any) -> Iterator[tuple[str, Server]]:
-    """The address of a service on this store, and the server itself."""
+    """The address of a service on this store, and the server itself; kernels are loaded first, as in life."""
+    warmed()
     server = make_server(ServeSettings(store=str(store), port=0, **settings))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -67,8 +67,8 @@ def open_store(settings: ServeSettings) -> SafeBandit:
             raise
         if settings.alpha is None:
             raise SettingError(
-                f"There is no store at {shown(settings.store)!r}; start one with --alpha 0.1, the share of the "
-                "baseline reward that may be risked, or make one from logs with `banister fit`."
+                f"There is no store at {shown(settings.store)!r}; start one with --alpha 0.1, the share of "
+                "the baseline reward that may be risked, or make one from logs with `banister fit`."
             ) from None
         return SafeBandit(settings.alpha, path=settings.store)
     if settings.alpha not in (None, bandit.settings.alpha):
