@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help setup run test check bench peers mutants docs docs-serve release-check clean
+.PHONY: help setup run test check bench peers mutants docs docs-serve release-check container-check clean
 help:           ## what each command does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
@@ -51,6 +51,9 @@ docs-serve: $(VENV)/.docs  ## the same, on a local address, rebuilt when a page 
 
 release-check:  ## build sdist and wheel, install each in an empty environment elsewhere, try them there
 	$(PYTHON) scripts/release_check.py
+
+container-check: ## the Dockerfile's steps without a Docker engine, in a fresh folder as an unprivileged user
+	$(PYTHON) scripts/container_check.py --python $(PYTHON)
 
 clean:          ## remove what the commands above made
 	rm -rf $(VENV) site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -81,7 +81,15 @@ def test_every_extra_that_an_error_names_exists():
         named |= set(re.findall(r'MissingExtraError\.of\("\w+", "(\w+)"\)', text))
     from banister import extras
 
-    for group in (extras.LOGS, extras.STUDY, extras.FIGURES, extras.PAGES, extras.RAY):
+    for group in (
+        extras.LOGS,
+        extras.STUDY,
+        extras.FIGURES,
+        extras.PAGES,
+        extras.RAY,
+        extras.SERVE,
+        extras.CLIENT,
+    ):
         named |= set(group.values())
-    assert named == {"gym", "logs", "ray", "study", "report"}
+    assert named == {"gym", "logs", "ray", "study", "report", "serve", "client"}
     assert named <= known

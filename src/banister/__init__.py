@@ -19,6 +19,8 @@ __version__ = "0.1.0"
 _HOME = {
     "SafeBandit": "banister.online.bandit",
     "Decision": "banister.online.decision",
+    "Client": "banister.serve.client",
+    "AsyncClient": "banister.serve.client",
     "Arms": "banister.features.arms",
     "Items": "banister.features.items",
     "SafeAltGDmin": "banister.policies.safe_altgdmin",
@@ -63,10 +65,12 @@ __all__ = [
     "AltGDmin",
     "AltGDminGreedy",
     "Arms",
+    "AsyncClient",
     "BaselineOnly",
     "CLUCB",
     "CLUCB2",
     "Choices",
+    "Client",
     "ConservativeThompson",
     "ConservativeUCB",
     "ConvergedSolver",
@@ -135,6 +139,7 @@ if TYPE_CHECKING:
     from banister.policies.safe_explore_greedy import SafeExploreGreedy
     from banister.policies.spectral_ucb import SpectralUCB
     from banister.policies.trace_norm_greedy import TraceNormGreedy
+    from banister.serve.client import AsyncClient, Client
     from banister.simulation.trial import simulate
     from banister.solver.cluster import RayPool
     from banister.solver.local import DiskPool

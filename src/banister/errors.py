@@ -14,6 +14,7 @@ BanisterError
 ├── ModelFileError (ValueError, OSError)  a saved model that cannot be loaded
 ├── MissingExtraError (ImportError)  a library of an extra that is not installed
 ├── FitError (RuntimeError)          rows of a store that could not be fitted
+├── ServiceError (OSError)           a request that a service refuses, or does not answer
 └── PoolError (RuntimeError)         workers that cannot be had, or do not answer
 BanisterWarning (UserWarning)
 ├── ConvergenceWarning               a fit that did not reach its stopping rule
@@ -25,6 +26,9 @@ Each message says what was wrong, where it stood (task, row, column) and what to
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
 
 
 class BanisterError(Exception):
@@ -91,6 +95,25 @@ class MissingExtraError(BanisterError, ImportError):
 
 class FitError(BanisterError, RuntimeError):
     """Rows of a store that could not be fitted; the last model serves on."""
+
+
+class ServiceError(BanisterError, OSError):
+    """A request that a service refuses, or does not answer.
+
+    Attributes:
+        status: of the HTTP response; 0 if there was none.
+        headers: more headers of the response.
+    """
+
+    status: int = 0
+    headers: Mapping[str, str] = MappingProxyType({})
+
+    @classmethod
+    def of(cls, status: int, detail: str, headers: dict[str, str] | None = None) -> ServiceError:
+        """The error of a response."""
+        error = cls(detail)
+        error.status, error.headers = status, headers or {}
+        return error
 
 
 class PoolError(BanisterError, RuntimeError):

@@ -11,6 +11,8 @@ STUDY = {"polars": "study"}
 FIGURES = {"matplotlib": "report"}
 PAGES = {"jinja2": "report"}
 RAY = {"ray": "ray"}
+SERVE = {"fastapi": "serve", "uvicorn": "serve", "prometheus_client": "serve"}
+CLIENT = {"httpx": "client"}
 
 
 def need(libraries: dict[str, str]) -> None:

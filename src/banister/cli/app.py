@@ -24,6 +24,7 @@ _MODULES: tuple[str, ...] = (
     "banister.cli.study",
     "banister.cli.data",
     "banister.cli.online",
+    "banister.cli.serve",
 )
 
 

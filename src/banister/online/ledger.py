@@ -176,6 +176,12 @@ class Ledger(Protocol):
     def find_key(self, key: str) -> DecisionRecord | None:
         """The decision that was made under a key."""
 
+    def decision(self, number: int) -> DecisionRecord | None:
+        """One decision; None if there is none."""
+
+    def last_decisions(self, task: int, most: int) -> list[DecisionRecord]:
+        """A task's last decisions, newest first."""
+
     def tasks(self) -> list[str]:
         """Labels by code; an error where one is missing."""
 

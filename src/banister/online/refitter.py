@@ -30,6 +30,7 @@ class Refitter:
         self._engine, self._lock = engine, lock
         self._fitting = threading.Lock()
         self._thread: threading.Thread | None = None
+        self.seconds = 0.0  # of the last fit
         self._attempt = 0
         self._not_before = 0.0
 
@@ -155,12 +156,12 @@ class Refitter:
         try:
             begin = time.perf_counter()
             model = fit(snapshot, len(labels), marks, last, engine.settings)
-            seconds = time.perf_counter() - begin
+            self.seconds = time.perf_counter() - begin
             self._write(model, model.to_bytes(engine.settings, labels), last)
         finally:
             with self._lock:
                 store.memory.plays.tail = None
-        _log_swap(last, model, seconds)
+        _log_swap(last, model, self.seconds)
 
     def _write(self, model: Model, data: bytes, last: Model) -> None:
         """First the ledger, in parts between which decisions go on; then the swap; then the file."""

@@ -87,9 +87,20 @@ class Reader:
         return Played(task, np.frombuffer(features), is_baseline, claim, when, reward, key, retracted)
 
     def find_key(self, key: str) -> DecisionRecord | None:
+        return next(iter(self._decisions("WHERE key = %b::text", key)), None)
+
+    def decision(self, number: int) -> DecisionRecord | None:
+        if not 0 < number < 1 << 62:
+            return None
+        return next(iter(self._decisions("WHERE id = %b::bigint", number)), None)
+
+    def last_decisions(self, task: int, most: int) -> list[DecisionRecord]:
+        return self._decisions("WHERE task = %b::bigint ORDER BY id DESC LIMIT %b::bigint", task, most)
+
+    def _decisions(self, which: str, *values: Any) -> list[DecisionRecord]:
         columns = statements.COLUMNS[DecisionRecord]
-        rows = self._rows(f"SELECT {columns} FROM decisions WHERE key = %b::text", key)
-        return DecisionRecord._make(rows[0]) if rows else None
+        rows = self._rows(f"SELECT {columns} FROM decisions {which}", *values)
+        return [DecisionRecord._make(row) for row in rows]
 
     def tasks(self) -> list[str]:
         tasks = list(self._read(TaskRecord))

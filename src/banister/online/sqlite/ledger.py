@@ -250,6 +250,15 @@ class SqliteLedger:
         found = list(self._read(DecisionRecord, "WHERE key = ?", key))
         return found[0] if found else None
 
+    def decision(self, number: int) -> DecisionRecord | None:
+        if not 0 < number < 1 << 62:
+            return None
+        found = list(self._read(DecisionRecord, "WHERE id = ?", number))
+        return found[0] if found else None
+
+    def last_decisions(self, task: int, most: int) -> list[DecisionRecord]:
+        return list(self._read(DecisionRecord, "WHERE task = ? ORDER BY id DESC LIMIT ?", task, most))
+
     def tasks(self) -> list[str]:
         tasks = list(self._read(TaskRecord))
         for expected, task in enumerate(tasks):

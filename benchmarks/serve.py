@@ -1,0 +1,318 @@
+"""The service in numbers: beside a bare FastAPI endpoint that echoes, in batches, under load, and killed.
+
+    python benchmarks/serve.py [--seconds 10] [--load 60] [--kills 20] [--out bench-serve.json]
+
+Client and servers are processes of this machine, on loopback. Echo and service take turns, a second each, so
+that a busy machine slows both alike; `cpu_us` is the server's own time a decision. The echo endpoint is what
+the framework's own tutorial shows: a JSON body in, the same out. Each request has 20 actions of 100 features;
+connections are kept alive.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import banister as bn
+from banister.errors import ServiceError
+from banister.serve.packing import pack
+
+DIM, ACTIONS, TASKS, CONNECTIONS = 100, 20, 20, 4
+ECHO = """
+from fastapi import FastAPI
+import sys, uvicorn
+app = FastAPI()
+@app.post("/echo")
+async def echo(body: dict) -> dict:
+    return body
+uvicorn.run(app, port=int(sys.argv[1]), http="httptools", loop="uvloop", access_log=False, log_level="error")
+"""
+
+
+class World:
+    def __init__(self) -> None:
+        self.rng = np.random.default_rng(0)
+        basis = np.linalg.qr(self.rng.standard_normal((DIM, 2)))[0]
+        self.theta = (basis @ self.rng.standard_normal((2, TASKS))).T
+
+    def logs(self, rows: int) -> dict[str, Any]:
+        task = np.repeat(np.arange(TASKS), rows)
+        X = self.rng.standard_normal((len(task), DIM))
+        y = np.einsum("nd,nd->n", X, self.theta[task]) + 0.1 * self.rng.standard_normal(len(task))
+        return {"task": [f"task-{t}" for t in task], "reward": y, "x": X}
+
+    def request(self, *, packed: bool = False) -> dict[str, Any]:
+        t, A = int(self.rng.integers(TASKS)), self.rng.standard_normal((ACTIONS, DIM))
+        mean = A @ self.theta[t]
+        k = int(np.argsort(mean)[-5])
+        actions = pack(A) if packed else A.tolist()
+        return {"task": f"task-{t}", "actions": actions, "baseline": k, "baseline_reward": float(mean[k])}
+
+
+def make_store(world: World, path: Path) -> None:
+    with bn.SafeBandit(0.1, path=path, refits="manual", seed=1) as bandit:
+        bandit.warm_start(world.logs(150), features="x")
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+def started(command: list[str], port: int) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    until = time.monotonic() + 120
+    while time.monotonic() < until:
+        with socket.socket() as s:
+            if s.connect_ex(("127.0.0.1", port)) == 0:
+                return process
+        time.sleep(0.05)
+    raise RuntimeError("the server did not begin")
+
+
+def serve(path: Path, port: int) -> subprocess.Popen[bytes]:
+    main = "from banister.cli import main; main()"
+    return started([sys.executable, "-c", main, "serve", str(path), "--port", str(port)], port)
+
+
+class Line:
+    """A connection that sends bytes and reads one answer."""
+
+    def __init__(self, port: int) -> None:
+        self._s = socket.create_connection(("127.0.0.1", port))
+        self._s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def ask(self, data: bytes) -> bytes:
+        self._s.sendall(data)
+        heard = self._s.recv(1 << 18)
+        head, _, body = heard.partition(b"\r\n\r\n")
+        length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+        parts, have = [body], len(body)
+        while have < length:
+            parts.append(self._s.recv(1 << 18))
+            have += len(parts[-1])
+        if not head.startswith(b"HTTP/1.1 200"):
+            raise RuntimeError(b"".join([head, *parts])[:500].decode())
+        return b"".join(parts)
+
+
+def post(path: str, body: Any) -> bytes:
+    data = json.dumps(body).encode()
+    head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+    return f"{head}content-length: {len(data)}\r\n\r\n".encode() + data
+
+
+def pressed(port: int, requests: list[bytes], seconds: float, connections: int = CONNECTIONS) -> list[float]:
+    """Latencies of as many requests as get through."""
+    found: list[list[float]] = [[] for _ in range(connections)]
+    until = time.perf_counter() + seconds
+
+    def one(mine: list[float], start: int) -> None:
+        line, i = Line(port), start
+        while (begin := time.perf_counter()) < until:
+            line.ask(requests[i % len(requests)])
+            mine.append(time.perf_counter() - begin)
+            i += 1
+
+    threads = [threading.Thread(target=one, args=(mine, 7 * i)) for i, mine in enumerate(found)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [latency for mine in found for latency in mine]
+
+
+def told(latencies: list[float], seconds: float, each: int = 1) -> dict[str, float]:
+    p50, p99 = np.percentile(latencies, [50, 99]) * 1e3
+    rate = each * len(latencies) / seconds
+    return {"per_second": round(rate, 1), "p50_ms": round(p50, 3), "p99_ms": round(p99, 3)}
+
+
+def single(world: World, port: int, seconds: float) -> dict[str, Any]:
+    """Echo, service with rows of numbers, service with packed numbers: a second each, in turn."""
+    other = free_port()
+    echo = started([sys.executable, "-c", ECHO, str(other)], other)
+    rows = [world.request() for _ in range(64)]
+    ways = {
+        "echo": (other, [post("/echo", r) for r in rows]),
+        "decisions": (port, [post("/v1/decisions", r) for r in rows]),
+        "decisions, packed": (port, [post("/v1/decisions", world.request(packed=True)) for _ in range(64)]),
+    }
+    found: dict[str, list[float]] = {name: [] for name in ways}
+    try:
+        for _ in range(round(seconds)):
+            for name, (where, requests) in ways.items():
+                found[name] += pressed(where, requests, 1.0)
+    finally:
+        echo.terminate()
+    out: dict[str, Any] = {name: told(latencies, round(seconds)) for name, latencies in found.items()}
+    for name in ("decisions", "decisions, packed"):
+        out[name]["rate_to_echo"] = round(out[name]["per_second"] / out["echo"]["per_second"], 2)
+        out[name]["p99_to_echo"] = round(out[name]["p99_ms"] / out["echo"]["p99_ms"], 2)
+    return out
+
+
+def batches(world: World, port: int, process: subprocess.Popen[bytes], seconds: float) -> dict[str, Any]:
+    out = {}
+    for name, packed in (("batches of 100", False), ("batches of 100, packed", True)):
+        bodies = [{"requests": [world.request(packed=packed) for _ in range(100)]} for _ in range(4)]
+        begin = cpu(process)
+        latencies = pressed(port, [post("/v1/decisions:batch", b) for b in bodies], seconds, 2)
+        out[name] = told(latencies, seconds, 100)
+        out[name]["cpu_us"] = round((cpu(process) - begin) / len(latencies) / 100 * 1e6, 1)
+    return out
+
+
+def cpu(process: subprocess.Popen[bytes]) -> float:
+    """Seconds of CPU that a process has used."""
+    parts = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def memory(process: subprocess.Popen[bytes]) -> float:
+    text = Path(f"/proc/{process.pid}/status").read_text()
+    return int(text.split("VmRSS:")[1].split()[0]) / 1024
+
+
+def load(
+    world: World, port: int, process: subprocess.Popen[bytes], seconds: float, rate: float
+) -> dict[str, Any]:
+    """Decisions and rewards at a steady rate, with a refit each tenth of the time."""
+    requests = [post("/v1/decisions", world.request(packed=True)) for _ in range(256)]
+    latencies: list[float] = []
+    errors: list[str] = []
+    refits, grown, until = 0, [memory(process)], time.perf_counter() + seconds
+
+    def one(start: int) -> None:
+        line, i, due = Line(port), start, time.perf_counter()
+        while due < until:
+            time.sleep(max(0.0, due - time.perf_counter()))
+            try:
+                begin = time.perf_counter()
+                made = json.loads(line.ask(requests[i % len(requests)]))
+                latencies.append(time.perf_counter() - begin)
+                begin = time.perf_counter()
+                line.ask(post("/v1/rewards", {"id": made["id"], "reward": random.random()}))
+                latencies.append(time.perf_counter() - begin)
+            except Exception as reason:
+                errors.append(repr(reason))
+                line = Line(port)
+            i, due = i + 1, due + 2 * CONNECTIONS / rate
+
+    threads = [threading.Thread(target=one, args=(11 * i,)) for i in range(CONNECTIONS)]
+    for thread in threads:
+        thread.start()
+    line = Line(port)
+    while time.perf_counter() < until - seconds / 10:
+        time.sleep(seconds / 10)
+        line.ask(post("/v1/refits", {}))
+        refits += 1
+        grown.append(memory(process))
+    for thread in threads:
+        thread.join()
+    return {
+        **told(latencies, seconds), "worst_ms": round(max(latencies) * 1e3, 1), "errors": len(errors),
+        "first_errors": errors[:3], "refits": refits, "memory_mb": [round(m) for m in grown],
+    }  # fmt: skip
+
+
+def killed(world: World, path: Path, port: int, kills: int) -> dict[str, Any]:
+    """Clients with keys, a server that is killed again and again: is anything lost, or decided twice?"""
+    seen: list[tuple[str, int]] = []
+    rewarded: dict[int, float] = {}
+    over = threading.Event()
+    faults: list[str] = []
+
+    def one(name: str) -> None:
+        rng = np.random.default_rng(hash(name) % 2**32)
+        with bn.Client(f"http://127.0.0.1:{port}", retries=200, timeout=30) as client:
+            for i in range(10**9):
+                if over.is_set():
+                    return
+                key, A = f"{name}:{i}", rng.standard_normal((ACTIONS, DIM))
+                try:
+                    d = client.decide(f"task-{i % TASKS}", A, baseline=0, key=key)
+                    seen.append((key, d.id))
+                    if client.reward(d.id, float(i), key=key) != "accepted":
+                        faults.append(f"reward of {d.id} was not accepted")
+                    rewarded[d.id] = float(i)
+                except ServiceError as reason:
+                    faults.append(str(reason))
+
+    process = serve(path, port)
+    threads = [threading.Thread(target=one, args=(f"c{i}",)) for i in range(CONNECTIONS)]
+    for thread in threads:
+        thread.start()
+    for _ in range(kills):
+        before = len(seen)
+        while len(seen) < before + 50:  # under load: not before the clients are back
+            time.sleep(0.01)
+        time.sleep(random.uniform(0.0, 0.5))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process = serve(path, port)
+    over.set()
+    for thread in threads:
+        thread.join()
+    process.terminate()
+    process.wait()
+    with bn.SafeBandit.open_read_only(path) as bandit:
+        records = {r.key: r.id for r in bandit._engine.store.ledger.decisions() if r.key is not None}
+        rewards = {r.id: r.value for r in bandit._engine.store.ledger.rewards()}
+        audit = bandit.audit()
+    lost = sum(records.get(key) != number for key, number in seen)
+    lost_rewards = sum(rewards.get(number) != value for number, value in rewarded.items())
+    return {
+        "kills": kills, "acknowledged": len(seen), "lost": lost, "rewards": len(rewarded),
+        "lost_rewards": lost_rewards, "keys": len(records),
+        "unanswered": len(set(records) - {key for key, _ in seen}),
+        "faults": faults[:5], "audit": audit.passed,
+    }  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--load", type=float, default=60)
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    world = World()
+    with tempfile.TemporaryDirectory() as folder:
+        path, port = Path(folder) / "shop.banister", free_port()
+        make_store(world, path)
+        process = serve(path, port)
+        found: dict[str, Any] = {"single": single(world, port, given.seconds)}
+        print(json.dumps(found["single"], indent=1))
+        found["batches"] = batches(world, port, process, given.seconds)
+        print(json.dumps(found["batches"], indent=1))
+        if given.load:
+            rate = 0.7 * found["single"]["decisions, packed"]["per_second"]
+            found["load"] = load(world, port, process, given.load, rate)
+            print(json.dumps(found["load"], indent=1))
+        process.terminate()
+        process.wait()
+        if given.kills:
+            found["killed"] = killed(world, path, port, given.kills)
+            print(json.dumps(found["killed"], indent=1))
+    if given.out:
+        given.out.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""Calls to a service, as data: what is sent, and how the answer is read. Both clients send the same ones."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Generic, TypeVar, get_type_hints
+
+import numpy as np
+
+from banister import errors
+from banister.errors import BanisterError, InputError, ServiceError
+from banister.online.audit import Audit
+from banister.online.decision import Decision
+from banister.online.head import Receipt
+from banister.online.status import Status, TaskStatus
+from banister.serve.packing import pack
+
+T = TypeVar("T")
+PAGE = 1000  # tasks asked for at once
+_NUMBERS = [name for name, kind in get_type_hints(Decision).items() if kind is float]
+
+
+@dataclass(frozen=True)
+class Call(Generic[T]):
+    """One request; `read` makes the library's own type of its answer."""
+
+    method: str
+    path: str
+    read: Callable[[Any], T]
+    body: Any = None
+
+
+def new_key() -> str:
+    """A name for one call, which no other call has."""
+    return secrets.token_hex(16)
+
+
+def decide(
+    task: str, actions: Any, baseline: Any, context: Any, offered: Any, reward: Any, std: Any, key: str | None
+) -> Call[Decision]:
+    """See `SafeBandit.decide`."""
+    body = request(task, actions, baseline, context, offered, reward, std, key or new_key())
+    return Call("POST", "/v1/decisions", _decision, body)
+
+
+def request(
+    task: str, actions: Any, baseline: Any, context: Any, offered: Any, reward: Any, std: Any, key: str
+) -> dict[str, Any]:
+    """A request's JSON, without what was not given."""
+    chosen = baseline(context) if callable(baseline) else baseline
+    values = {
+        "task": task, "actions": None if actions is None else _matrix(actions), "baseline": _plain(chosen),
+        "context": None if context is None else {k: _plain(v) for k, v in context.items()},
+        "offered": None if offered is None else list(offered), "baseline_reward": _reward(reward),
+        "baseline_reward_std": float(std), "key": key,
+    }  # fmt: skip
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def decide_many(
+    tasks: Sequence[str], actions: Any, baselines: Any, rewards: Any, std: Any
+) -> Call[list[Decision]]:
+    """See `SafeBandit.decide_many`; every request has a key, so that the whole may be sent again."""
+    m, key = len(tasks), new_key()
+    if not len(actions) == len(baselines) == m or (rewards is not None and len(rewards) != m):
+        raise InputError(f"There are {m} tasks; give as many action sets, baselines and baseline rewards.")
+    stds = np.broadcast_to(np.asarray(std, dtype=float), m)
+    known = [None] * m if rewards is None else rewards
+    rows = zip(tasks, actions, baselines, known, stds, strict=True)
+    body = [request(t, a, b, None, None, r, s, f"{key}:{i}") for i, (t, a, b, r, s) in enumerate(rows)]
+    return Call("POST", "/v1/decisions:batch", _decisions, {"requests": body})
+
+
+def reward(number: int, value: float, key: str | None) -> Call[str]:
+    """See `SafeBandit.reward`."""
+    body = {"id": _plain(number), "reward": _plain(value), "key": key or new_key()}
+    return Call("POST", "/v1/rewards", lambda answer: str(answer["outcome"]), body)
+
+
+def reward_many(numbers: Sequence[int], values: Sequence[float]) -> Call[list[str]]:
+    """See `SafeBandit.reward_many`."""
+    if len(numbers) != len(values):
+        raise InputError(f"There are {len(numbers)} ids and {len(values)} rewards; give one reward per id.")
+    key = new_key()
+    rows = enumerate(zip(numbers, values, strict=True))
+    body = [{"id": _plain(n), "reward": _plain(v), "key": f"{key}:{i}"} for i, (n, v) in rows]
+    return Call("POST", "/v1/rewards:batch", lambda answer: list(answer["outcomes"]), {"rewards": body})
+
+
+def retract(number: int, why: str) -> Call[str]:
+    """See `SafeBandit.retract`."""
+    body = {"id": _plain(number), "why": why}
+    return Call("POST", "/v1/retractions", lambda answer: str(answer["outcome"]), body)
+
+
+def refit(wait: bool) -> Call[int]:
+    """See `SafeBandit.refit`."""
+    return Call("POST", "/v1/refits", lambda answer: int(answer["model_version"]), {"wait": wait})
+
+
+def receipt() -> Call[Receipt]:
+    """See `SafeBandit.receipt`."""
+    return Call("GET", "/v1/receipt", Receipt.from_dict)
+
+
+def audit(given: Receipt | dict[str, Any] | None) -> Call[Audit]:
+    """See `SafeBandit.audit`."""
+    kept = None if given is None else Receipt.from_dict(given).to_dict()
+    return Call("POST", "/v1/audits", _audit, {"receipt": kept})
+
+
+def totals() -> Call[dict[str, Any]]:
+    """A status without its tasks."""
+    return Call("GET", "/v1/status", dict)
+
+
+def tasks(offset: int) -> Call[dict[str, Any]]:
+    """A page of tasks."""
+    return Call("GET", f"/v1/tasks?sort=task&offset={offset}&limit={PAGE}", dict)
+
+
+def status(found: dict[str, Any], pages: list[dict[str, Any]]) -> Status:
+    """A status from its totals and pages of tasks."""
+    rows = [_of(TaskStatus, task) for page in pages for task in page["tasks"]]
+    return _of(Status, {**found, "tasks": rows})
+
+
+def failure(code: int, problem: Any) -> BanisterError:
+    """The library's own error for a problem document, so that callers handle both alike."""
+    known = problem if isinstance(problem, dict) else {}
+    detail = str(known.get("detail", f"The service answered {code}."))
+    words = str(known.get("type", "")).removeprefix("urn:banister:").split("-")
+    kind = getattr(errors, "".join(map(str.capitalize, words)) + "Error", None)
+    if isinstance(kind, type) and issubclass(kind, BanisterError) and kind is not ServiceError:
+        made: BanisterError = kind(detail)
+        return made
+    return ServiceError.of(code, detail)
+
+
+def _of(kind: type[T], values: dict[str, Any]) -> T:
+    """An object of the fields it has; a younger service may send more."""
+    return kind(**{f.name: values[f.name] for f in fields(kind)})  # type: ignore[arg-type]
+
+
+def _decision(values: dict[str, Any]) -> Decision:
+    own = {name: value for name, value in values.items() if name in Decision._fields}
+    for name, value in own.items():
+        if isinstance(value, list):
+            own[name] = np.array(value, dtype=float)
+        elif value is None and name in _NUMBERS:
+            own[name] = math.nan
+    return Decision(**own)
+
+
+def _decisions(answer: dict[str, Any]) -> list[Decision]:
+    return [_decision(values) for values in answer["decisions"]]
+
+
+def _audit(values: dict[str, Any]) -> Audit:
+    return _of(Audit, {**values, "versions": {int(v): n for v, n in values["versions"].items()}})
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy as a number."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _matrix(actions: Any) -> Any:
+    """Packed if it is a matrix; as it is otherwise, for the service's own words on it."""
+    try:
+        array = np.asarray(actions, dtype=np.float64)
+    except (TypeError, ValueError):
+        return actions
+    return pack(array) if array.ndim == 2 else array.tolist()
+
+
+def _reward(value: Any) -> Any:
+    if value is None or isinstance(value, (float, int)):
+        return None if value is None or value != value else value
+    return [_plain(v) for v in value] if np.ndim(value) else _reward(_plain(value))

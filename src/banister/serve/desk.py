@@ -1,0 +1,129 @@
+"""The desk: the one place where requests meet the bandit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+
+from banister.online.bandit import SafeBandit
+from banister.online.decision import Decision
+from banister.serve.metrics import Metrics
+from banister.serve.schema import DecisionRequest, RewardRequest
+
+T = TypeVar("T")
+_THREADS = 4  # the bandit does one thing at a time; the others wait for it, or read
+
+
+class Desk:
+    """Calls a bandit without keeping the event loop waiting.
+
+    A decision takes a fraction of a millisecond, less than handing it to a thread would. So a short call is
+    made at once if nobody holds the bandit's lock. Otherwise, and where a call may wait for a disk, a network
+    or a fit, a thread makes it.
+    """
+
+    def __init__(self, bandit: SafeBandit, metrics: Metrics) -> None:
+        self.bandit, self.metrics = bandit, metrics
+        settings = bandit.settings
+        self._quick = settings.durability == "normal" and settings.refits != "inline" and _is_embedded(bandit)
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="banister-serve")
+        # One at a time, in one thread: fits and audits must not keep others from looking, and what they
+        # allocate is given back to one place, not to one for each thread.
+        self._heavy = ThreadPoolExecutor(1, thread_name_prefix="banister-heavy")
+
+    async def short(self, work: Callable[[], T]) -> T:
+        """A call of about a millisecond."""
+        lock = self.bandit._lock
+        if not self._quick or not lock.acquire(blocking=False):
+            return await self.long(work)
+        try:
+            return work()
+        finally:
+            lock.release()
+
+    async def long(self, work: Callable[[], T]) -> T:
+        """A call that may take longer; what has begun is finished even if the caller goes away."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+    async def heavy(self, work: Callable[[], T]) -> T:
+        """A fit or an audit."""
+        return await asyncio.get_running_loop().run_in_executor(self._heavy, work)
+
+    async def decide(self, request: DecisionRequest) -> Decision:
+        """One decision."""
+        arguments = request.arguments()
+        made = await self.short(lambda: self.bandit.decide(**arguments))
+        self.metrics.decided([(made, _left(made, request))])
+        return made
+
+    async def decide_many(self, requests: list[DecisionRequest]) -> list[Decision]:
+        """Decisions in order: in one transaction where all have actions and none a key, else one by one."""
+        made = await self.long(lambda: self._decide_many(requests))
+        self.metrics.decided((d, _left(d, r)) for d, r in zip(made, requests, strict=True))
+        return made
+
+    def _decide_many(self, requests: list[DecisionRequest]) -> list[Decision]:
+        given = [request.arguments() for request in requests]
+        if any(g["actions"] is None or g["context"] is not None or g["key"] is not None for g in given):
+            return [self.bandit.decide(**arguments) for arguments in given]
+        return self.bandit.decide_many(
+            [g["task"] for g in given],
+            _stacked([g["actions"] for g in given]),
+            baselines=[g["baseline"] for g in given],
+            baseline_rewards=_rewards([g["baseline_reward"] for g in given]),
+            baseline_reward_std=[g["baseline_reward_std"] for g in given],
+        )
+
+    async def reward(self, request: RewardRequest) -> str:
+        """One reward."""
+        outcome = await self.short(lambda: self.bandit.reward(request.id, request.reward, key=request.key))
+        self.metrics.rewarded([request.id], [outcome])
+        return outcome
+
+    async def reward_many(self, requests: list[RewardRequest]) -> list[str]:
+        """Rewards in order: in one transaction where none has a key, else one by one."""
+        outcomes = await self.long(lambda: self._reward_many(requests))
+        self.metrics.rewarded([r.id for r in requests], outcomes)
+        return outcomes
+
+    def _reward_many(self, requests: list[RewardRequest]) -> list[str]:
+        if any(r.key is not None for r in requests):
+            return [self.bandit.reward(r.id, r.reward, key=r.key) for r in requests]
+        return self.bandit.reward_many([r.id for r in requests], [r.reward for r in requests])
+
+    def close(self) -> None:
+        """Finish what has begun, then give the store back."""
+        self._heavy.shutdown(wait=True)
+        self._pool.shutdown(wait=True)
+        self.bandit.close()
+
+
+def _is_embedded(bandit: SafeBandit) -> bool:
+    """Whether the ledger is on this machine, so that a commit takes microseconds."""
+    from banister.online.sqlite.ledger import SqliteLedger
+
+    return isinstance(bandit._engine.store.ledger, SqliteLedger)
+
+
+def _left(made: Decision, request: DecisionRequest) -> bool:
+    played = made.arm if isinstance(request.baseline, str) else made.action
+    return played != request.baseline
+
+
+def _stacked(sets: list[Any]) -> Any:
+    """One array where all sets have one shape: it is checked once, and not set by set."""
+    alike = sets and all(isinstance(a, np.ndarray) and a.shape == sets[0].shape for a in sets)
+    return np.stack(sets) if alike else sets
+
+
+def _rewards(given: list[Any]) -> list[Any]:
+    """m numbers, NaN where unknown; or (m, 2) bounds if one of them is an interval."""
+    nan = float("nan")
+    known = [nan if r is None else r for r in given]
+    if any(isinstance(r, tuple) for r in known):
+        return [list(r) if isinstance(r, tuple) else [r, r] for r in known]
+    return known

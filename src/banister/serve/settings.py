@@ -1,0 +1,116 @@
+"""What a service is told: from a TOML file, then the environment, then flags; a later one wins."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from banister.errors import SettingError
+from banister.serve.tokens import Tokens
+
+PREFIX = "BANISTER_SERVE_"  # of environment variables: BANISTER_SERVE_PORT=8080
+_MB = 1 << 20
+
+
+class ServeSettings(BaseModel):
+    """Settings of a service; each can be a line of TOML, a variable `BANISTER_SERVE_…` or a flag.
+
+    Attributes:
+        store: where decisions are kept: a path, or an address of a database.
+        alpha: starts a store that is not there yet; one that is there must have been made with it.
+        host, port: where to listen. Without tokens only a loopback address is allowed.
+        tokens: lines of tokens, see `banister.serve.tokens`; tokens_file: a file of them.
+        max_body: bytes of a request; max_batch: decisions or rewards in one.
+        rate: requests a second that one token (or, without tokens, one address) may make on average;
+            0: any number. burst: how many at once.
+        body_timeout: seconds for a request to arrive, its head and its body each; keep_alive: seconds an
+            idle connection stays; stop_timeout: seconds that a stop waits for requests under way.
+        max_connections: at one time; more are answered 503.
+        refresh: seconds for which a status is reused, at least.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    store: str
+    alpha: float | None = Field(None, gt=0, lt=1)
+    host: str = "127.0.0.1"
+    port: int = Field(8080, ge=0, le=65535)
+    tokens: str = ""
+    tokens_file: Path | None = None
+    max_body: int = Field(16 * _MB, ge=1024)
+    max_batch: int = Field(1000, ge=1)
+    rate: float = Field(0.0, ge=0, allow_inf_nan=False)
+    burst: int = Field(100, ge=1)
+    body_timeout: float = Field(10.0, gt=0, allow_inf_nan=False)
+    keep_alive: float = Field(30.0, gt=0, allow_inf_nan=False)
+    stop_timeout: float = Field(30.0, gt=0, allow_inf_nan=False)
+    max_connections: int = Field(1000, ge=1)
+    refresh: float = Field(2.0, gt=0, allow_inf_nan=False)
+
+    @classmethod
+    def of(cls, flags: Mapping[str, Any], *, file: Path | None = None, env: Any = os.environ) -> Self:
+        """Settings from all three places; flags that are None were not given.
+
+        Examples:
+            >>> env = {"BANISTER_SERVE_PORT": "9000", "BANISTER_SERVE_HOST": "::1"}
+            >>> settings = ServeSettings.of({"store": "shop.banister", "port": 9001, "host": None}, env=env)
+            >>> settings.port, settings.host
+            (9001, '::1')
+        """
+        values = {**_from_file(file), **_from_environment(env)}
+        values |= {name: value for name, value in flags.items() if value is not None}
+        try:
+            return cls(**values)
+        except ValidationError as reason:
+            raise SettingError(_said(reason)) from None
+
+    def read_tokens(self) -> Tokens:
+        """All tokens; without any, an error unless only this machine can connect."""
+        tokens = Tokens.read(self.tokens, self.tokens_file)
+        if not tokens and not self.is_loopback:
+            raise SettingError(
+                f"host={self.host!r} can be reached from other machines and there are no tokens; make some "
+                "with `banister token` and give them with --tokens-file, or listen on 127.0.0.1."
+            )
+        return tokens
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can connect."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+def _from_file(file: Path | None) -> dict[str, Any]:
+    if file is None:
+        return {}
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as reason:
+        raise SettingError(f"{str(file)!r} cannot be read as TOML ({reason}).") from None
+
+
+def _from_environment(env: Mapping[str, str]) -> dict[str, str]:
+    return {name.removeprefix(PREFIX).lower(): env[name] for name in env if name.startswith(PREFIX)}
+
+
+def _said(reason: ValidationError) -> str:
+    """The first mistake, in our words."""
+    mistake = reason.errors()[0]
+    name, value = ".".join(map(str, mistake["loc"])), mistake["input"]
+    if mistake["type"] == "extra_forbidden":
+        known = ", ".join(sorted(ServeSettings.model_fields))
+        return f"{name!r} is no setting of a service; there are {known}."
+    if mistake["type"] == "missing":
+        return f"{name} is missing: say where decisions are kept, such as shop.banister."
+    return f"{name}={value!r}: {mistake['msg'][0].lower()}{mistake['msg'][1:]}."

@@ -1,0 +1,244 @@
+"""The live page in a real browser against a running service: its numbers are the ledger's."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+import banister as bn
+from browser import Tab, browser
+from serve_world import LINES, TOKENS, as_json, make_store, serving
+from test_page import contrast
+
+READY = "document.documentElement.dataset.ready"
+LIVE = "document.getElementById('live').dataset.state === 'live'"
+ROWS = "[...document.querySelectorAll('#rows tr')].map(r => r.dataset.task)"
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
+    with browser(tmp_path_factory.mktemp("browser")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    path = tmp_path_factory.mktemp("page") / "shop.banister"
+    make_store(path)
+    with serving(path, refresh=0.05) as (url, _):
+        yield url, path
+
+
+def opened(tab: Tab, url: str, more: str = "") -> Tab:
+    tab.errors.clear()
+    tab.size(1440, 1000)
+    tab.go(f"{url}/{more}")
+    tab.wait(READY)
+    return tab
+
+
+def text(tab: Tab, selector: str) -> str:
+    return str(tab.run(f"document.querySelector({json.dumps(selector)}).textContent"))
+
+
+def value(tab: Tab, name: str) -> float:
+    return float(tab.run(f"document.querySelector('[data-field={name}]').dataset.value"))
+
+
+def test_the_numbers_are_the_ledgers(tab: Tab, shop: tuple[str, Path]) -> None:
+    """Counted here from the rows of the ledger, without the code that serves them."""
+    url, path = shop
+    opened(tab, url)
+    with bn.SafeBandit.open_read_only(path) as bandit:
+        ledger, status = bandit._engine.store.ledger, bandit.status()
+        records, rewards = list(ledger.decisions()), list(ledger.rewards())
+    assert value(tab, "decisions") == len(records)
+    assert value(tab, "rewards") == len(rewards)
+    assert value(tab, "pending") == len(records) - len(rewards)
+    moved = sum(r.action != r.baseline for r in records)
+    assert value(tab, "left") == pytest.approx(moved / len(records))
+    assert moved > 10
+    by_hand = sum(t.moved * t.uplift for t in status.tasks if t.uplift is not None) / len(records)
+    assert value(tab, "gain") == pytest.approx(by_hand)
+    low, high = (float(tab.run(f"document.getElementById('gain').dataset.{end}")) for end in ("low", "high"))
+    assert low < by_hand < high
+    gates = tab.run(
+        "Object.fromEntries([...document.querySelectorAll('[data-gate]')]"
+        ".map(g => [g.dataset.gate, +g.dataset.count]))"
+    )
+    assert gates == {"open": len(status.tasks)}
+    rows = tab.run("[...document.querySelectorAll('#rows tr')].map(r => [r.dataset.task, r.dataset.uplift])")
+    assert {t: float(u) for t, u in rows if u} == pytest.approx(
+        {t.task: t.uplift for t in status.tasks if t.uplift}
+    )
+    assert tab.errors == []
+
+
+def test_nothing_is_loaded_from_elsewhere(tab: Tab, shop: tuple[str, Path]) -> None:
+    opened(tab, shop[0])
+    loaded = tab.run("performance.getEntriesByType('resource').map(e => e.name)")
+    assert len(loaded) > 5
+    assert all(name.startswith(shop[0]) for name in loaded)
+    tab.run("new Promise(r => { const s = document.createElement('script'); s.textContent = 'window.x = 1'; "
+            "document.body.append(s); setTimeout(r, 50); })")  # fmt: skip
+    assert tab.run("window.x") is None  # what is not a file of its own does not run
+
+
+def test_everything_can_be_done_with_the_keyboard(tab: Tab, shop: tuple[str, Path]) -> None:
+    opened(tab, shop[0])
+    tab.press("/", "/")
+    tab.type("shop-1")
+    tab.wait(f"{ROWS}.length === 3")
+    assert sorted(tab.run(ROWS)) == ["shop-1", "shop-10", "shop-11"]
+    for _ in range(2):
+        tab.press("Tab")  # the gates' list, then the table's own scroll area
+    tab.press("Tab")
+    assert tab.run("document.activeElement.closest('th').dataset.column") == "task"
+    tab.press("Enter")
+    tab.wait("document.querySelector('th[data-column=task]').ariaSort === 'ascending'")
+    tab.wait(f"{ROWS}.join() === 'shop-1,shop-10,shop-11'")
+    tab.press("Enter")
+    tab.wait(f"{ROWS}.join() === 'shop-11,shop-10,shop-1'")
+    assert tab.run("document.activeElement.closest('th').dataset.column") == "task"
+    while tab.run("document.activeElement.className") != "link":
+        tab.press("Tab")
+    tab.press("Enter")
+    tab.wait("document.getElementById('detail').open && document.querySelector('#detail-body tbody tr')")
+    assert text(tab, "#detail-title") == "shop-11"
+    tab.press("Escape")
+    tab.wait("!document.getElementById('detail').open")
+    assert tab.errors == []
+
+
+def test_a_task_and_a_decision_are_shown_as_the_ledger_has_them(tab: Tab, shop: tuple[str, Path]) -> None:
+    url, path = shop
+    with bn.SafeBandit.open_read_only(path) as bandit:
+        store = bandit._engine.store
+        record = next(r for r in store.ledger.decisions() if r.moved)
+        task = store.labels[record.task]
+        own = [r.id for r in store.ledger.decisions() if r.task == record.task]
+    opened(tab, url, f"#task/{task}")
+    tab.wait("document.querySelector('#detail-body tbody tr')")
+    shown = tab.run("[...document.querySelectorAll('[data-decision]')].map(r => +r.dataset.decision)")
+    assert shown == own[::-1][:60]
+    assert text(tab, "[data-fact=decisions]") == str(len(own))
+    assert tab.run("document.querySelectorAll('#detail-body circle').length") > 10
+    tab.run(f"document.querySelector('[data-decision=\"{record.id}\"] button').click()")
+    tab.wait("document.getElementById('why')")
+    said = text(tab, "#why")
+    assert f"Action {record.action} was played instead of the baseline, action {record.baseline}." in said
+    assert f"{record.bound:.3g}".replace("-", "−") in said
+    assert tab.run("document.querySelectorAll('#detail-body rect').length") == 2 * 9  # 8 features and a level
+    tab.run("document.getElementById('up').click()")
+    tab.wait(f"document.getElementById('detail-title').textContent === {json.dumps(task)}")
+    assert tab.errors == []
+
+
+def test_what_happens_is_shown_without_a_reload(tab: Tab, tmp_path: Path) -> None:
+    path = tmp_path / "live.banister"
+    world = make_store(path)
+    with serving(path, refresh=0.05) as (url, _):
+        opened(tab, url).wait(LIVE)
+        assert tab.run("document.querySelectorAll('#feed li[data-kind]').length") == 1
+        for _ in range(5):
+            httpx.post(f"{url}/v1/decisions", json=as_json(world.request())).raise_for_status()
+        tab.wait("document.getElementById('decisions').dataset.value === '465'")
+        httpx.post(f"{url}/v1/refits", json={}).raise_for_status()
+        tab.wait("document.querySelectorAll('#feed li[data-kind=refit]').length === 2")
+        assert "model 2 serves" in text(tab, "#feed li")
+        tab.wait("document.getElementById('model').dataset.value === '2'")
+    tab.wait("document.getElementById('live').dataset.state === 'lost'")
+
+
+def test_ten_thousand_tasks_are_searched_and_paged(tab: Tab, tmp_path: Path) -> None:
+    path, labels = tmp_path / "many.banister", [f"store-{i:05d}" for i in range(10_000)]
+    with bn.SafeBandit(0.1, path=path, refits="manual") as bandit:
+        bandit.decide_many(labels, np.ones((10_000, 2, 2)), baselines=np.zeros(10_000, dtype=int))
+    with serving(path) as (url, _):
+        opened(tab, url)
+        assert text(tab, "#page") == "1–50 of 10,000"
+        assert tab.run("document.querySelectorAll('#rows tr').length") == 50
+        tab.run("document.getElementById('more').click()")
+        tab.wait("document.getElementById('page').textContent === '51–100 of 10,000'")
+        tab.run("document.getElementById('search').focus()")
+        tab.type("0777")
+        tab.wait("document.getElementById('page').textContent === '1–11 of 11'")
+        wanted = [label for label in labels if "0777" in label]
+        assert sorted(tab.run(ROWS)) == wanted
+    assert [e for e in tab.errors if "ERR_" not in e] == []
+
+
+def test_a_token_is_asked_for_and_a_wrong_one_is_told(tab: Tab, tmp_path: Path) -> None:
+    path = tmp_path / "locked.banister"
+    make_store(path, n=30)
+    with serving(path, tokens=LINES) as (url, _):
+        tab.go(url)
+        tab.run("sessionStorage.clear()")
+        tab.go(f"{url}/?again")
+        tab.wait("document.getElementById('ask').open")
+        assert tab.run("document.querySelectorAll('#rows tr').length") == 0
+        for secret, said in ((TOKENS["decide"], "this needs 'read'"), ("wrong", "Authorization")):
+            tab.type(secret)
+            tab.press("Enter")
+            tab.wait(f"document.getElementById('ask-wrong').textContent.includes({json.dumps(said)})")
+        tab.type(TOKENS["read"])
+        tab.press("Enter")
+        tab.wait(READY)
+        assert value(tab, "decisions") == 90
+
+
+def test_a_label_is_text_whatever_it_says(tab: Tab, tmp_path: Path) -> None:
+    path, label = tmp_path / "odd.banister", '<img src=x onerror="window.hit=1"> / "q" ? # %'
+    with bn.SafeBandit(0.1, path=path, refits="manual") as bandit:
+        bandit.decide(label, np.eye(2), baseline=0)
+    with serving(path) as (url, _):
+        opened(tab, url)
+        assert tab.run(ROWS) == [label]
+        tab.run("document.querySelector('#rows .link').click()")
+        tab.wait("document.querySelector('#detail-body tbody tr')")
+        assert text(tab, "#detail-title") == label
+        assert tab.run("window.hit") is None
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everything_can_be_read(tab: Tab, shop: tuple[str, Path], scheme: str) -> None:
+    tab.scheme(scheme)
+    opened(tab, shop[0])
+    colours: dict[str, Any] = tab.run(
+        "Object.fromEntries(['card','page','ink','soft','faint','accent','warn','bad','accent-soft','warn-soft']"
+        ".map(n => [n, getComputedStyle(document.documentElement).getPropertyValue('--' + n).trim()]))"
+    )
+    assert (colours["card"] == "#ffffff") == (scheme == "light")
+    for ink in ("ink", "soft", "accent", "warn", "bad"):
+        assert contrast(colours[ink], colours["card"]) >= 4.5
+    assert contrast(colours["soft"], colours["page"]) >= 4.5
+    assert (
+        contrast(colours["accent"], colours["accent-soft"]) >= 4.0
+    )  # words in pills are bold shapes of colour
+    assert contrast(colours["faint"], colours["card"]) >= 3.5  # marks on charts, and the time of an event
+    tab.run("document.getElementById('theme').click()")
+    other = tab.run("getComputedStyle(document.documentElement).getPropertyValue('--card').trim()")
+    assert other != colours["card"]
+    tab.run("localStorage.clear()")
+
+
+@pytest.mark.parametrize("width", [320, 390, 768, 1180, 1440, 2560])
+def test_no_width_makes_the_page_scroll_sideways(tab: Tab, shop: tuple[str, Path], width: int) -> None:
+    opened(tab, shop[0])
+    tab.size(width, 900, phone=width < 700)
+    time.sleep(0.2)
+    assert tab.run("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
+    boxes = tab.run(
+        "[...document.querySelectorAll('main > .card')].map(c => c.getBoundingClientRect())"
+        ".map(b => [b.left, b.top, b.right, b.bottom])"
+    )
+    for i, a in enumerate(boxes):
+        for b in boxes[i + 1 :]:
+            assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1], "two cards overlap"
