@@ -42,7 +42,7 @@ def memory_of(bandit: SafeBandit) -> list[Any]:
     engine = bandit._engine
     snapshot = engine.store.memory.snapshot()
     return [
-        *(np.concatenate(c) for c in (*snapshot.plays, *snapshot.labels)), snapshot.offered,
+        *(c for c in snapshot.seen() if c is not None), *snapshot.rows(),
         sorted(snapshot.since.items()), sorted(snapshot.retracted), engine.learner.gates.codes,
         [engine.store.decisions, engine.store.rewards, engine.store.drifts], engine.store.labels,
         engine.store.tallies.decisions.view[: len(engine.store.labels)], engine.model.version,

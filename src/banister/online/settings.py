@@ -22,7 +22,7 @@ REFITS = ("background", "inline", "manual")
 DURABILITY = ("normal", "full")
 SETTINGS = 2  # the version written; 1, the first release's, said nothing of itself
 # The fleet's many rewards bear a smaller holdout: 0.05 captures 0.04 to 0.06 more than 0.1, a task's 0.00.
-_HOLDOUT = {Promise.DECISION: 0.0, Promise.TASK: 0.1, Promise.FLEET: 0.05}
+_HOLDOUT = {Promise.DECISION.value: 0.0, Promise.TASK.value: 0.1, Promise.FLEET.value: 0.05}
 _FREE = ("refits", "growth", "durability", "expire_after", "keep_actions", "keep_models")
 
 
@@ -165,10 +165,12 @@ def draws(promise: Any, reward_range: Any, holdout: Any, randomise: Any) -> dict
     bounds = None if reward_range is None else check_range(reward_range)
     if promise is None:
         promise = Promise.DECISION if bounds is None or randomise is False else Promise.TASK
+    elif not isinstance(promise, str):
+        raise SettingError(f"promise={promise!r} must be one of {', '.join(repr(p.value) for p in Promise)}.")
     saved = promise in (Promise.TASK, Promise.FLEET)
     if randomise is None:
         randomise = saved or bounds is not None
-    share = _HOLDOUT.get(promise, 0.0) if holdout is None else check_number(holdout, "holdout")
+    share = _HOLDOUT.get(str(promise), 0.0) if holdout is None else check_number(holdout, "holdout")
     return {
         "promise": str(promise), "reward_range": bounds, "holdout": share, "randomise": randomise,
     }  # fmt: skip
