@@ -470,3 +470,43 @@ def test_an_id_in_the_hand_lets_no_decision_pass_a_gate_that_was_shut(url):
     one.decide(**{**request, "baseline_reward": request["baseline_reward"] + 5.0})
     assert two.decide(**request).reason == "fallback:drift"
     assert two.audit().passed
+
+
+@pytest.mark.parametrize("promise", ["task", "fleet"])
+def test_savings_are_spent_once_whoever_spends_them(url, promise):
+    """Draws, batches and rewards by two writers: one account, the same in both and in a later one."""
+    settings = {
+        "promise": promise,
+        "reward_range": (0, 1),
+        "seed": 3,
+        "refits": "manual",
+        "keep_actions": True,
+    }
+    one = SafeBandit(alpha=0.1, path=url, **settings)
+    two = SafeBandit.load(url)
+    rng, actions = np.random.default_rng(0), np.eye(4)
+    for i in range(500):
+        bandit, other = (one, two) if rng.random() < 0.5 else (two, one)
+        if rng.random() < 0.1:
+            made = bandit.decide_many(["a", "b"], np.stack([actions, actions]), baselines=[1, 1])
+        else:
+            made = [bandit.decide("ab"[i % 2], actions, baseline=1)]
+        for d in made:
+            if rng.random() < 0.9:
+                (other if rng.random() < 0.5 else bandit).reward(d.id, float(rng.random() < 0.4))
+                rewarded = d.id
+        if i == 250:
+            one.refit()
+            two.retract(rewarded, "a test order")
+    three = SafeBandit.load(url)
+    for bandit in (one, two, three):
+        bandit._engine.refresh()
+    states = [(b._engine.account.budget.state(), b._engine.account.waiting) for b in (one, two, three)]
+    for state, waiting in states[1:]:
+        assert waiting == states[0][1]
+        for name, value in state.items():
+            np.testing.assert_array_equal(value, states[0][0][name])
+    found = three.audit()
+    assert found.passed, str(found)
+    for bandit in (one, two, three):
+        bandit.close()
