@@ -32,7 +32,7 @@ from banister.safety.frame import Frame
 from banister.safety.gathering import Gathered, Labels, Old
 from banister.safety.hierarchy import LEAST_NOISE, Hierarchy, Start, fit, mean_square
 from banister.safety.labels import Claims, Trust, trust
-from banister.safety.noise import Moderated, moderate
+from banister.safety.noise import Moderated, lifted, moderate
 from banister.safety.past import Past
 from banister.safety.posterior import Posterior, Shared
 
@@ -333,7 +333,7 @@ class _Making:
     def _settle(self, data: Gathered, hierarchy: Hierarchy) -> _Settled:
         """Every task given the fit: its coefficients, its noise, and the variance added to its left-over."""
         T, q, d = len(self.tasks), hierarchy.shared.rank + 1, len(self.frame.scale)
-        raw, freedom, c = np.empty(T), np.empty(T), np.empty((T, q))
+        raw, freedom, n, c = np.empty(T), np.empty(T), np.empty(T), np.empty((T, q))
         error, length = np.empty(len(self.y)), np.empty(len(self.y))
         leaning, played, square, total = np.empty((T, d)), np.empty(T), np.empty(T), np.zeros(2)
         noise = np.full(T, hierarchy.level) if T > _SAMPLED else hierarchy.noise.variance
@@ -342,8 +342,8 @@ class _Making:
             post = Posterior(rows.information(level, hierarchy.label_level), hierarchy.shared)
             raw[part] = rows.plays.rest + post.play_squares(level)
             spent, _ = post.spent(post.learned(hierarchy.open_of(post.c)))
-            freedom[part], c[part] = np.maximum(rows.plays.n - spent, 0.0), post.c
-            square[part] = rows.plays.yy / np.maximum(rows.plays.n, 1.0)
+            n[part], freedom[part] = rows.plays.n, np.maximum(rows.plays.n - spent, 0.0)
+            c[part], square[part] = post.c, rows.plays.yy / np.maximum(rows.plays.n, 1.0)
             total += rows.total()
             error[block.row] = block.rewards - np.einsum("np,np->n", block.features, post.mean[block.task])
             length[block.row] = np.einsum("np,np->n", block.features, block.features)
@@ -353,7 +353,7 @@ class _Making:
             )
         own = np.maximum(raw / np.maximum(freedom, 0.5), LEAST_NOISE * mean_square(*total))
         told = np.minimum(freedom, data.telling)
-        found = moderate(own, told) if T > 1 else hierarchy.noise
+        found = lifted(moderate(own, told), n, data.telling) if T > 1 else hierarchy.noise
         added = widening.odd_noise(raw / np.maximum(freedom, 1e-9), told, self.frame.dim)
         added += self._lean(leaning, played).added(square, self.frame.dim)
         return _Settled(c, found, added, widening.unequal_noise(error, length))

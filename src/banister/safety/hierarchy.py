@@ -22,7 +22,7 @@ from scipy.linalg import block_diag, cho_factor, cho_solve
 from banister.contract import Bool
 from banister.data import Float, Int
 from banister.safety.factors import Factors, Information
-from banister.safety.noise import Moderated, moderate
+from banister.safety.noise import Moderated, lifted, moderate
 from banister.safety.opened import Open
 from banister.safety.posterior import Posterior, Shared, chunks, symmetric
 
@@ -303,7 +303,8 @@ class _Work:
             return
         if self.T > 1:
             own = np.maximum(rss / np.maximum(freedom, 0.5), least)
-            self.noise = moderate(own, np.minimum(freedom, self.rows.telling))
+            told = np.minimum(freedom, self.rows.telling)
+            self.noise = lifted(moderate(own, told), np.maximum(n, 1e-9), self.rows.telling)
             self.level = float(np.average(self.noise.variance, weights=np.maximum(n, 1e-9)))
         self.kept = ~outlying(rss / np.maximum(freedom, 1e-9), np.minimum(freedom, self.rows.telling))
 

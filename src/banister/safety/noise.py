@@ -53,6 +53,26 @@ def moderate(variance: Float, freedom: Float) -> Moderated:
     return Moderated(shrunk, prior + own)
 
 
+def lifted(noise: Moderated, rows: Float, telling: Float) -> Moderated:
+    """Noise of tasks most of whose rewards are one value is not taken for less than is usual of all.
+
+    A task that mostly plays what always earns the same looks quiet; its other actions are as noisy as any,
+    and a single reward of one of them must not count as if it were exact.
+
+    Args:
+        noise: of tasks.
+        rows, telling: (T,) rewards, and those that are not the most common one.
+
+    Examples:
+        >>> quiet = Moderated(np.array([1.0, 0.01, 0.01]), np.full(3, 9.0))
+        >>> lifted(quiet, np.full(3, 10.0), np.array([10.0, 10.0, 2.0])).variance
+        array([1.  , 0.01, 0.34])
+    """
+    usual = float(np.average(noise.variance, weights=rows))
+    rare = 2.0 * telling < rows
+    return Moderated(np.where(rare, np.maximum(noise.variance, usual), noise.variance), noise.freedom)
+
+
 def _inverse_trigamma(value: float) -> float:
     """x with trigamma(x) = value, by Newton's method (Smyth 2004, appendix)."""
     x = 0.5 + 1 / value
