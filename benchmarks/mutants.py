@@ -56,6 +56,13 @@ TESTS = {  # the tests that a fault in a file must fail, quickest first
     "learner/memory.py": ["test_memory.py", "test_journal.py"],
     "learner/journal.py": ["test_journal.py"],
     "learner/learner.py": ["test_learner.py", "test_judge.py"],
+    "learner/account.py": ["test_account.py", "test_online_draws.py"],
+    "learner/drawer.py": ["test_online_draws.py"],
+    "safety/promise.py": ["test_account.py", "test_online_draws.py"],
+    "safety/draw.py": ["test_draw.py", "test_online_draws.py"],
+    "safety/_draw_kernels.py": ["test_draw.py"],
+    "online/redraw.py": ["test_online_draws.py"],
+    "online/posting.py": ["test_online_draws.py"],
     "policies/certified_mode.py": ["test_safe_altgdmin.py"],
 }
 
@@ -65,6 +72,37 @@ def _mutants(path: str, *rows: tuple[str, str, str, str]) -> list[Mutant]:
 
 
 MUTANTS = [
+    *_mutants(
+        "learner/account.py",
+        ("unexposed", "            self.budget.expose(task, pi_b, self.free)", "            pass", "draws that wait cost nothing"),
+        ("unsettled", "            self.budget.settle(draw.task, draw.pi_b, self.free)\n            self.budget.update", "            self.budget.update", "what has come waits for ever"),
+        ("no-expiry", "            if not now - draw.time > limit:", "            if True:", "missing rewards are waited for"),
+        ("kind-expiry", "self.usual(draw.task) if draw.is_baseline else self.uplift.low", "self.usual(draw.task)", "what left and never came counts as usual"),
+        ("old-savings", "        for row in rows:\n", "        for row in ():\n", "savings of an old world are spent"),
+        ("kept-mistake", "            self.budget.reset(task)\n            self.budget.reset(self.budget.fleet)", "            pass", "savings that a wrong reward swelled are spent"),
+        ("never-stops", 'if self.terms.on_harm != "stop" or self.budget is None:', "if True:", "harm does not stop draws"),
+        ("no-growth-cap", "limit = (paid, BUDGET) if paid <= grown else (grown, GROWTH)", "limit = (paid, BUDGET)", "draws shrink the budget"),
+        ("inexact-undo", "            self.budget.exposure[: len(before) - 1] = before[:-1]", "            pass", "a failed batch is paid for"),
+    ),
+    *_mutants(
+        "learner/drawer.py",
+        ("unpaid", "        caps = {name: p}", "        caps = {name: 1.0}", "nothing is paid for"),
+        ("no-fleet-cap", "            caps[DECISION] = self._cap(", "            _ = self._cap(", "the fleet pays for harm to a task"),
+        ("shut-gate", "        if not self.learner.gates.is_open(task):\n            return self.terms.free", "        if False:\n            return self.terms.free", "a shut gate lets draws pass"),
+        ("no-holdout", "            probabilities[baseline] = self.terms.holdout", "            probabilities[baseline] = 0.0", "a certificate's choice leaves no baseline"),
+    ),
+    *_mutants(
+        "safety/promise.py",
+        ("no-range", "        if self.promise.paid_from_savings and self.reward_range is None:", "        if False:", "savings are counted without a range"),
+        ("unheld", "        if self.promise.paid_from_savings and self.holdout < _LEAST_HOLDOUT:", "        if False:", "nothing is left to compare with"),
+        ("too-free", "return free_share(self.alpha, self.reward_range[0], r_b_high=self.reward_range[1])", "return self.alpha", "a range below zero makes exploring free"),
+    ),
+    *_mutants(
+        "online/redraw.py",
+        ("any-action", "    if drawn != record.action:", "    if False:", "an action that was not drawn passes"),
+        ("any-share", "    elif p > max(terms.free, account.allowance(record.task).p) + _CLOSE:", "    elif False:", "a draw that nothing paid for passes"),
+        ("any-odds", "    if not np.array_equal(made.probabilities, odds) or", "    if", "probabilities of another belief pass"),
+    ),
     *_mutants(
         "safety/frame.py",
         ("offered", "shown = offered if len(offered) else played", "shown = played", "played actions set the unit"),

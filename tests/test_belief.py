@@ -350,3 +350,18 @@ def test_a_task_that_has_earned_only_zeros_does_not_know_its_noise():
     plays = task, X, y, np.ones(T * n, dtype=bool), np.full(T * n, np.nan)
     belief = Believer().believe(Seen(*plays, task[:0], no_rows, none, none, task, X), T, T * n)
     assert belief.noise[0] > 0.8 * np.median(belief.noise)
+
+
+def test_a_task_that_mostly_earns_one_value_is_as_noisy_as_the_others():
+    """Its usual arm always earns 1; the few rewards of another are no more exact than elsewhere."""
+    rng = np.random.default_rng(4)
+    T, n = 12, 120
+    task, arm = np.repeat(np.arange(T), n), rng.integers(0, 3, T * n)
+    arm[(task == 0) & (np.arange(T * n) % 12 > 0)] = 0
+    y = (rng.random(T * n) < 0.5).astype(float)
+    y[(task == 0) & (arm == 0)] = 1.0
+    X, none, no_rows = np.eye(3)[arm], np.zeros(0), np.zeros((0, 3))
+    plays = task, X, y, np.ones(T * n, dtype=bool), np.full(T * n, np.nan)
+    belief = Believer().believe(Seen(*plays, task[:0], no_rows, none, none, task, X), T, T * n)
+    assert belief.noise[0] > 0.9 * np.median(belief.noise)
+    assert belief.steady[0] >= np.sqrt(np.mean(belief.noise**2)) * (1 - 1e-12)

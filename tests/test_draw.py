@@ -11,6 +11,7 @@ from banister.errors import InputError
 from banister.safety import _draw_kernels as kernels
 from banister.safety.draw import (
     MEMBERS,
+    SPREAD,
     Wish,
     combine,
     free_share,
@@ -46,14 +47,14 @@ def test_a_root_of_a_covariance_that_rounding_spoilt():
     np.testing.assert_allclose(root_of(flat) @ root_of(flat).T, np.diag([1.0, 0.0, 0.0]), atol=1e-12)
 
 
-def test_a_committee_has_the_belief_s_mean_and_a_sixteenth_of_its_covariance():
+def test_a_committee_has_the_belief_s_mean_and_a_fraction_of_its_covariance():
     mean, cov, root = belief(0)
     drawn = np.concatenate([members(mean, root, seed=0, version=v, task=0) for v in range(400)])
     assert len(drawn) == 400 * MEMBERS
     np.testing.assert_allclose(
-        drawn.mean(0), mean, atol=5 * 0.25 * np.sqrt(cov.diagonal().max() / len(drawn))
+        drawn.mean(0), mean, atol=5 * SPREAD * np.sqrt(cov.diagonal().max() / len(drawn))
     )
-    np.testing.assert_allclose(np.cov(drawn.T), 0.25**2 * cov, atol=0.02 * np.abs(cov).max())
+    np.testing.assert_allclose(np.cov(drawn.T), SPREAD**2 * cov, atol=0.02 * np.abs(cov).max())
 
 
 def test_shares_agree_with_plain_numpy():

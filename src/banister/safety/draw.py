@@ -27,7 +27,7 @@ from banister.errors import InputError
 from banister.safety._draw_kernels import shares
 
 MEMBERS = 64  # shares come in steps of 1/64, and scores (64, d) @ (d, K) take tens of microseconds
-SPREAD = 0.25  # ν: beliefs are wide for safety's sake; at 0.5 a harmful world costs 4.7 % instead of 3.4 %
+SPREAD = 0.2  # ν: beliefs are wide for safety's sake; at 0.5 a harmful world costs 4.7 % instead of 3.3 %
 WISH, FREE, HOLDOUT = "committee", "free share", "holdout"
 
 
