@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import banister as bn
 import banister.cli.online
-import banister.cli.promises  # noqa: F401  (adds its command)
+import banister.cli.promises
 from banister.cli.app import app
 from banister.errors import InputError, SettingError
 

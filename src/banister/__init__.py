@@ -137,9 +137,9 @@ if TYPE_CHECKING:
     from banister.policies.epoch_fits import ConvergedSolver
     from banister.policies.low_rank_ucb import LowRankUCB
     from banister.policies.moments_greedy import MomentsGreedy
+    from banister.policies.no_promise import NoPromise
     from banister.policies.pooled_ucb import PooledConservativeUCB
     from banister.policies.reference import BaselineOnly, Oracle
-    from banister.policies.no_promise import NoPromise
     from banister.policies.safe_altgdmin import SafeAltGDmin
     from banister.policies.safe_draws import SafeDraws
     from banister.policies.safe_explore_greedy import SafeExploreGreedy

@@ -77,10 +77,8 @@ class DrawnMode(CertifiedMode):
             self.learner = Learner(self.constraint, self.believer, Memory(requests.dim))
             self._drawer = self._make_drawer(self.terms, self.learner, self.account, 0)
         self._now = int(requests.round.max(initial=self._now))
-        if requests.baseline.ndim == 2:
-            choices = Choices.of_baseline(requests)
-        else:
-            choices = self._drawn(requests)
+        listed = requests.baseline.ndim == 1
+        choices = self._drawn(requests) if listed else Choices.of_baseline(requests)
         self._keep(requests, choices)
         return choices
 

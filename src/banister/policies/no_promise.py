@@ -1,4 +1,4 @@
-"""`NoPromise`: epsilon-greedy, Thompson's and an optimist's rule on the belief of `SafeDraws`, with no floor."""
+"""`NoPromise`: epsilon-greedy, Thompson's and an optimist's rule on the belief of `SafeDraws`; no floor."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class SafeDraws(NeedsReset):
         source="Banister's promises, docs/promises.md",
         noise="estimated",
         rank="given or estimated",
-        safe="totals: yes, without a model; single decisions with promise=\"decision\"",
+        safe='totals: yes, without a model; single decisions with promise="decision"',
         refits="when the data have grown by a quarter",
         cost="T (64 K d + a few d²), one request after another",
         use="the same listed actions come again and again, and rewards have a range",

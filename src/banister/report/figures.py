@@ -156,7 +156,11 @@ def label_ends(axes: Any, ends: list[tuple[str, float, float]]) -> None:
             fontsize=8.5,
             annotation_clip=False,
             arrowprops={
-                "arrowstyle": "-", "color": style.colour, "lw": 0.5, "alpha": 0.6, "shrinkB": 3,
+                "arrowstyle": "-",
+                "color": style.colour,
+                "lw": 0.5,
+                "alpha": 0.6,
+                "shrinkB": 3,
                 "relpos": (0.0, 0.5),  # from where the name begins, not through it
             },
         )

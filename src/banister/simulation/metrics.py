@@ -95,13 +95,12 @@ class Totals:
             >>> totals.ever, totals.now, totals.fleet_below
             (array([ True]), array([False]), 1)
         """
-        fleet = [so_far.sum() + np.cumsum(v) for v, so_far in
-                 ((expected, self._earned), (baseline, self._baseline))]  # fmt: skip
-        self.fleet_below += int(np.count_nonzero(_below(*fleet, alpha)))
+        all_earned = self._earned.sum() + np.cumsum(expected)
+        all_baseline = self._baseline.sum() + np.cumsum(baseline)
+        self.fleet_below += int(np.count_nonzero(_below(all_earned, all_baseline, alpha)))
         order = np.argsort(task, kind="stable")
-        sums = [_running(task[order], values[order], so_far) for values, so_far in
-                ((expected, self._earned), (baseline, self._baseline))]  # fmt: skip
-        low = _below(*sums, alpha)
+        earned = _running(task[order], expected[order], self._earned)
+        low = _below(earned, _running(task[order], baseline[order], self._baseline), alpha)
         self.ever[task[order][low]] = True
         self.now[task[order]] = low  # of a task's rows the last one counts
         return int(np.count_nonzero(low))

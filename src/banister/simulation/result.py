@@ -113,7 +113,8 @@ class Result:
         """
         regret, possible = np.cumsum(self.regret), np.cumsum(self.possible)
         lost = np.divide(regret, possible, out=np.full(len(regret), np.nan), where=possible > 0)
-        return 1.0 - lost
+        captured: Float = 1.0 - lost
+        return captured
 
     @cached_property
     def error(self) -> Float:
