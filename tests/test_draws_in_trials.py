@@ -69,6 +69,8 @@ def test_a_draw_is_judged_by_its_expected_reward_and_paid_by_what_was_drawn():
     below = bn.simulate(TwoArms(0.6), Drawn(0.75), epochs=1, rounds=4, alpha=0.2)  # 0.25 + 0.45 = 0.7
     assert below.violations[0] == below.cumulative_violations[0] == below.fleet_violations[0] == 4
     assert below.tasks_below[0] == below.tasks_below_now[0] == 1
+    halves = bn.simulate(TwoArms(0.6), Drawn(0.75), epochs=2, rounds=2, alpha=0.2)
+    assert halves.fleet_violations.tolist() == halves.cumulative_violations.tolist() == [2, 2]
     assert below.shortfall[0] == pytest.approx(0.1)
 
 
@@ -135,10 +137,37 @@ def test_propensities_without_a_draw():
 # --- the policy and the live bandit -----------------------------------------------------------------------
 
 
-def both(policy, env, rounds, *, claimed=False, seed=5, **live):
+class Arms(bn.LinearEnvironment):
+    """Four tasks, three arms; with a `period`, what is good and what is bad changes that often."""
+
+    rank, theta, later = 1, np.tile([[0.9], [0.3], [0.05]], (1, 4)), np.tile([[0.05], [0.95], [0.05]], (1, 4))
+
+    def __init__(self, period=0):
+        super().__init__()
+        self.change_points = tuple(range(period, 5000, period)) if period else ()
+
+    def theta_at(self, round):
+        flips = sum(round >= point for point in self.change_points)
+        return self.later if flips % 2 else self.theta
+
+    def reset(self, rng): ...
+
+    def requests(self, rounds, rng, start=0):
+        task, round_ = np.tile(np.arange(4), rounds), np.repeat(start + np.arange(rounds), 4)
+        actions, one = np.tile(np.eye(3), (len(task), 1, 1)), np.ones(len(task), dtype=int)
+        return bn.Requests(task, actions, one, np.full(len(task), np.nan), 0.0, round_)
+
+    def noise(self, requests, rng):
+        return rng.random(len(requests))
+
+    def reward(self, requests, expected, noise):
+        return np.clip(expected + 0.2 * (noise - 0.5), 0.0, 1.0)
+
+
+def both(policy, env, rounds, *, claimed=False, seed=5, growth=0.25, **live):
     """A policy and a `SafeBandit` with its seed, given the same rows; yields what each answered."""
     policy.reset(env.n_tasks, np.random.default_rng(seed))
-    bandit = bn.SafeBandit(policy.alpha, seed=policy.terms.seed, refits="inline", growth=0.25, **live)
+    bandit = bn.SafeBandit(policy.alpha, seed=policy.terms.seed, refits="inline", growth=growth, **live)
     ask, luck = np.random.default_rng(6), np.random.default_rng(7)
     for start in range(rounds):
         asked = env.requests(1, ask, start)
@@ -149,7 +178,7 @@ def both(policy, env, rounds, *, claimed=False, seed=5, **live):
         choices = policy.decide(asked)
         names = [f"task {t}" for t in asked.task]
         made = bandit.decide_many(names, asked.actions, baselines=asked.baseline, baseline_rewards=claims)
-        yield choices, made
+        yield choices, made, bandit
         reward = env.reward(asked, env.expected(asked, choices), env.noise(asked, luck))
         keep = luck.random(len(asked)) < 0.9  # some rewards never come
         number = np.array([d.id - 1 for d in made])[keep]
@@ -165,7 +194,7 @@ def test_the_policy_draws_what_a_live_bandit_draws(promise, claimed):
     env.reset(np.random.default_rng(1))
     policy = bn.SafeDraws((0, 1), alpha=0.3, promise=promise, schedule=GrowthSchedule(5, 0.25))
     left, settings = [], {"promise": promise, "reward_range": (0, 1)}
-    for choices, made in both(policy, env, 60, claimed=claimed, **settings):
+    for choices, made, _ in both(policy, env, 60, claimed=claimed, **settings):
         np.testing.assert_array_equal(choices.probabilities, [d.probabilities for d in made])
         np.testing.assert_array_equal(choices.index, [d.action for d in made])
         np.testing.assert_array_equal(choices.certified, [d.certified for d in made])
@@ -176,12 +205,53 @@ def test_the_policy_draws_what_a_live_bandit_draws(promise, claimed):
     assert len(np.unique(np.round(left, 6))) > 10  # the promise, the belief and the account had a say
 
 
-def test_a_drift_costs_the_policy_its_savings_as_it_does_live():
-    env = Banners(tasks=4, arms=3, contexts=1, rank=1, change="flip", period=150, level=0.0)
-    env.reset(np.random.default_rng(3))
-    policy = bn.SafeDraws((0, 1), alpha=0.3, promise="fleet", schedule=GrowthSchedule(5, 0.25))
-    for choices, made in both(policy, env, 260, promise="fleet", reward_range=(0, 1)):
+@pytest.mark.parametrize(("promise", "on_harm"), [("task", "free"), ("fleet", "free"), ("fleet", "stop")])
+def test_drift_and_harm_cost_the_policy_what_they_cost_live(promise, on_harm):
+    settings = {"promise": promise, "on_harm": on_harm}
+    policy = bn.SafeDraws((0, 1), alpha=0.3, schedule=GrowthSchedule(5, 0.25), **settings)
+    seen = set()
+    for choices, made, bandit in both(policy, Arms(100), 250, reward_range=(0, 1), **settings):
         np.testing.assert_array_equal(choices.probabilities, [d.probabilities for d in made])
+        seen.update(choices.reason)
+    assert bandit._engine.store.drifts == 8  # every task twice
+    assert ("fallback:harm" in seen) == (on_harm == "stop")
+
+
+def test_a_contradicted_claim_shuts_the_policy_as_it_does_live():
+    policy = bn.SafeDraws((0, 1), alpha=0.3, promise="decision", schedule=GrowthSchedule(5, 0.25))
+    seen, env = set(), Arms()
+    settings = {"promise": "decision", "reward_range": (0, 1), "claimed": True}
+    for turn, (choices, made, _) in enumerate(both(policy, env, 120, **settings)):
+        np.testing.assert_array_equal(choices.probabilities, [d.probabilities for d in made])
+        assert choices.reason.tolist() == [d.reason for d in made]
+        seen.update(choices.reason)
+        if turn == 90:
+            env.theta = np.tile([[0.9], [0.8], [0.05]], (1, 4))
+    assert "fallback:baseline-disagrees" in seen
+
+
+def test_a_long_trial_samples_offers_as_a_live_bandit_does():
+    env = Banners(tasks=6, arms=3, contexts=1, rank=1)
+    env.reset(np.random.default_rng(1))
+    policy = bn.SafeDraws((0, 1), alpha=0.3, promise="fleet", schedule=GrowthSchedule(5, 0.25))
+    for choices, made, bandit in both(policy, env, 500, promise="fleet", reward_range=(0, 1)):
+        pass
+    mine, live = policy._mode.learner.memory.snapshot(), bandit._engine.learner.memory.snapshot()
+    np.testing.assert_array_equal(mine.offered, live.offered)
+    np.testing.assert_array_equal(mine.offered_task, live.offered_task)
+    np.testing.assert_array_equal(choices.probabilities, [d.probabilities for d in made])
+
+
+def test_it_refits_when_a_live_bandit_does():
+    """Once hardly a decision stays at the baseline, rows must double before the next fit."""
+    settings = {"promise": "decision", "reward_range": (0, 1), "claimed": True, "growth": None}
+    policy = bn.SafeDraws((0, 1), alpha=0.3, promise="decision")
+    versions = []
+    for _, _, bandit in both(policy, Arms(), 200, **settings):
+        assert bandit.version == policy._mode.version
+        versions.append(bandit.version)
+    assert policy._mode.learner.settled
+    assert versions[-1] <= versions[80] + 1  # by quarters it would have been four more
 
 
 @pytest.mark.parametrize("promise", ["task", "fleet"])

@@ -99,11 +99,10 @@ class DrawnMode(CertifiedMode):
         return _choices(requests, index, made, n_actions)
 
     def _note_disagreements(self, task: Int, made: list[Drawn]) -> None:
+        """Only draws that keep to the floor of each decision compare claims; they have no savings to lose."""
         assert self.learner is not None
         for i in [i for i, one in enumerate(made) if one.code == DISAGREES]:
-            alarm = self.learner.disagreed(int(task[i]), self._claim.size + i + 1)
-            if alarm is not None:
-                self._sound(alarm)
+            self.learner.disagreed(int(task[i]), self._claim.size + i + 1)
 
     def _sound(self, alarm: Alarm) -> None:
         """Savings of a world that has changed are not spent; said once a task and belief."""
