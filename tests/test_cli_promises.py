@@ -37,7 +37,7 @@ def logs(tmp_path):
 
 
 def fit(logs, out, *more):
-    return json.loads(run("fit", logs, "--arm", "banner", "--seed", "1", "--out", str(out), *more))
+    return json.loads(run("fit", logs, "--json", "--arm", "banner", "--seed", "1", "--out", str(out), *more))
 
 
 def test_fit_makes_a_store_that_keeps_a_promise(logs, tmp_path):

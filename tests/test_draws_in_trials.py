@@ -9,6 +9,7 @@ from banister.environments.banners import Banners
 from banister.errors import InputError, SettingError, ShapeError
 from banister.policies.no_promise import RULES
 from banister.policies.schedules import GrowthSchedule
+from banister.safety.gates import EVERY_TASK
 from banister.simulation.metrics import Totals
 from banister.simulation.trial import draw_value, one_trial
 
@@ -214,6 +215,10 @@ def test_drift_and_harm_cost_the_policy_what_they_cost_live(promise, on_harm):
         np.testing.assert_array_equal(choices.probabilities, [d.probabilities for d in made])
         seen.update(choices.reason)
     assert bandit._engine.store.drifts == 8  # every task twice
+    mine, live = policy._mode.account, bandit._engine.account
+    for name, value in live.budget.state().items():
+        np.testing.assert_array_equal(mine.budget.state()[name], value, err_msg=name)
+    assert mine.gain(EVERY_TASK) == live.gain(EVERY_TASK)
     assert ("fallback:harm" in seen) == (on_harm == "stop")
 
 
@@ -221,21 +226,21 @@ def test_a_contradicted_claim_shuts_the_policy_as_it_does_live():
     policy = bn.SafeDraws((0, 1), alpha=0.3, promise="decision", schedule=GrowthSchedule(5, 0.25))
     seen, env = set(), Arms()
     settings = {"promise": "decision", "reward_range": (0, 1), "claimed": True}
-    for turn, (choices, made, _) in enumerate(both(policy, env, 120, **settings)):
+    for turn, (choices, made, bandit) in enumerate(both(policy, env, 120, **settings)):
         np.testing.assert_array_equal(choices.probabilities, [d.probabilities for d in made])
         assert choices.reason.tolist() == [d.reason for d in made]
         seen.update(choices.reason)
         if turn == 90:
             env.theta = np.tile([[0.9], [0.8], [0.05]], (1, 4))
     assert "fallback:baseline-disagrees" in seen
+    assert policy._mode.learner.memory.since == bandit._engine.learner.memory.since != {}
 
 
 def test_a_long_trial_samples_offers_as_a_live_bandit_does():
     env = Banners(tasks=6, arms=3, contexts=1, rank=1)
     env.reset(np.random.default_rng(1))
     policy = bn.SafeDraws((0, 1), alpha=0.3, promise="fleet", schedule=GrowthSchedule(5, 0.25))
-    for choices, made, bandit in both(policy, env, 500, promise="fleet", reward_range=(0, 1)):
-        pass
+    *_, (choices, made, bandit) = both(policy, env, 500, promise="fleet", reward_range=(0, 1))
     mine, live = policy._mode.learner.memory.snapshot(), bandit._engine.learner.memory.snapshot()
     np.testing.assert_array_equal(mine.offered, live.offered)
     np.testing.assert_array_equal(mine.offered_task, live.offered_task)

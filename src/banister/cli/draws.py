@@ -34,26 +34,27 @@ Holdout = Annotated[
     ),
 ]
 OnHarm = Annotated[
-    str,
+    str | None,
     typer.Option(
         metavar="free|stop",
         help="Where draws were found to fall short. free: back to the share that the range alone makes safe. "
-        "stop: the baseline only, until the next model serves.",
+        "stop: the baseline only, until the next model serves. Default: free.",
     ),
 ]
 
 
 def draw_settings(
-    reward_range: str | None, promise: str | None, holdout: float | None, on_harm: str
+    reward_range: str | None, promise: str | None, holdout: float | None, on_harm: str | None
 ) -> dict[str, Any]:
-    """The settings of `SafeBandit` that these options mean; it checks all but the range's two numbers.
+    """The settings that were given, as `SafeBandit` takes them; it checks all but the range's two numbers.
 
     Examples:
-        >>> draw_settings("0,1", None, None, "free")["reward_range"]
-        (0.0, 1.0)
+        >>> draw_settings("0,1", None, 0.2, None)
+        {'reward_range': (0.0, 1.0), 'holdout': 0.2}
     """
     bounds = None if reward_range is None else _bounds(reward_range)
-    return {"reward_range": bounds, "promise": promise, "holdout": holdout, "on_harm": on_harm}
+    given = {"reward_range": bounds, "promise": promise, "holdout": holdout, "on_harm": on_harm}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _bounds(text: str) -> tuple[float, float]:

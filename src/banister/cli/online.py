@@ -107,7 +107,7 @@ def fit(
     reward_range: RewardRange = None,
     promise: PromiseName = None,
     holdout: Holdout = None,
-    on_harm: OnHarm = "free",
+    on_harm: OnHarm = None,
     seed: _Seed = None,
     pool: _Pool = None,
     address: _Address = None,
