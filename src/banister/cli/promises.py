@@ -41,9 +41,9 @@ def promises(
     [bold]Example[/]: banister promises --worlds banners --tasks 20 --decisions 50000 --trials 4
     --out promises.svg
 
-    The table: [bold]captured[/], the share of what the best actions would add to the baseline; decisions
-    below their own floor; tasks whose total was below its floor at some time, and at the end; trials in which
-    the total of all tasks was below at some time.
+    The table: [bold]captured[/], the share of what the best actions would add to the baseline; the gain over
+    the baseline a decision; decisions below their own floor; tasks whose total was below its floor at some
+    time, and at the end; trials in which the total of all tasks was below at some time.
     """
     from rich.console import Console
 
@@ -86,11 +86,18 @@ def _table(rows: pl.DataFrame, world: str) -> Table:
 
     table = Table(title=f"{world}: {MEANING[world]}", title_justify="left")
     table.add_column("policy")
-    for name in ("captured", "below its floor", "tasks below, ever", "at the end", "fleet below, trials"):
+    for name in (
+        "captured",
+        "gain",
+        "below its floor",
+        "tasks below, ever",
+        "at the end",
+        "fleet below, trials",
+    ):
         table.add_column(name, justify="right")
     for row in summary(rows.filter(rows["world"] == world)).iter_rows(named=True):
         table.add_row(
-            look(row["policy"]).label, f"{row['captured']:.2f}", f"{row['below']:.1%}",
+            look(row["policy"]).label, f"{row['captured']:.2f}", f"{row['gain']:+.4f}", f"{row['below']:.2%}",
             f"{row['tasks_ever']:.1f}", f"{row['tasks_now']:.1f}", f"{row['fleet']} of {row['trials']}",
         )  # fmt: skip
     return table

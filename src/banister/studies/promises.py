@@ -146,7 +146,8 @@ def play(plan: Plan, world: str, player: str, trial: int) -> pl.DataFrame:
 def summary(rows: pl.DataFrame) -> pl.DataFrame:
     """At the end, a row for each world and policy: means over trials, and in how many the fleet was below.
 
-    `captured`, `below` (share of decisions under their own floor), `tasks_ever`, `tasks_now`, `fleet`.
+    `captured`, `below` (share of decisions under their own floor), `tasks_ever`, `tasks_now`, `fleet`, and
+    `gain`, what a decision earned more than the baseline.
     """
     import polars as pl
 
