@@ -104,7 +104,12 @@ def check_shape(requests, choices):
     m, n_actions, dim = requests.actions.shape
     assert choices.features.shape == (m, dim)
     for f in fields(Choices):
-        assert len(getattr(choices, f.name)) == m, f.name
+        if f.name != "probabilities":
+            assert len(getattr(choices, f.name)) == m, f.name
+    odds = choices.propensities(n_actions)
+    assert odds.shape == (m, n_actions)
+    np.testing.assert_allclose(odds.sum(axis=1), choices.index >= 0, atol=1e-9)
+    assert np.all(odds[np.arange(m), choices.index][choices.index >= 0] > 0)
     assert choices.certified.dtype == bool
     assert np.isfinite(choices.features).all()
     assert all(isinstance(r, str) and r for r in choices.reason)

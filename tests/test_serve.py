@@ -421,6 +421,21 @@ def test_a_store_is_started_only_if_asked_to(tmp_path: Path) -> None:
         open_store(ServeSettings(store=str(path), alpha=0.2))
 
 
+def test_a_store_is_started_with_its_promise(tmp_path: Path) -> None:
+    path = str(tmp_path / "new.banister")
+    env = {"BANISTER_SERVE_REWARD_RANGE": "0,1", "BANISTER_SERVE_HOLDOUT": "0.2"}
+    flags = {"store": path, "alpha": 0.1, "promise": "fleet", "on_harm": "stop"}
+    with open_store(ServeSettings.of(flags, env=env)) as bandit:
+        s = bandit.settings
+        assert (s.promise, s.reward_range, s.holdout, s.on_harm) == ("fleet", (0.0, 1.0), 0.2, "stop")
+    open_store(ServeSettings.of(flags, env=env)).close()  # what it was made with may be said again
+    for name, value in (("reward_range", (0, 2)), ("promise", "task"), ("holdout", 0.1), ("on_harm", "free")):
+        with pytest.raises(SettingError, match=f"was made with {name}=.*; leave {name} out"):
+            open_store(ServeSettings.of({"store": path, name: value}, env={}))
+    with pytest.raises(SettingError, match="reward_range"):
+        ServeSettings.of({"store": path, "reward_range": "0,1,2"}, env={})
+
+
 def test_the_gain_without_any_uplift_is_unknown(tmp_path: Path) -> None:
     with bn.SafeBandit(0.1, refits="manual") as bandit:
         assert earned(bandit.status()).value is None

@@ -48,6 +48,7 @@ def test_tally_by_hand():
         shortfall=2.0,
         relative_shortfall=1 / 3,
         certified=2,
+        possible=1.0 + 5.0 + 0.0,
     )
     # Playing a negative baseline violates the literal floor −2 and nothing else.
     tally.add(np.array([-4.0]), np.array([False]), Worth(np.array([1.0]), np.array([-4.0])), 0.5)

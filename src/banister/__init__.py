@@ -24,6 +24,8 @@ _HOME = {
     "Arms": "banister.features.arms",
     "Items": "banister.features.items",
     "SafeAltGDmin": "banister.policies.safe_altgdmin",
+    "SafeDraws": "banister.policies.safe_draws",
+    "NoPromise": "banister.policies.no_promise",
     "PaperSolver": "banister.estimators.paper",
     "ConvergedSolver": "banister.policies.epoch_fits",
     "TaskData": "banister.data",
@@ -82,6 +84,7 @@ __all__ = [
     "MethodOfMoments",
     "MomentsGreedy",
     "MovieLens",
+    "NoPromise",
     "Oracle",
     "Outcomes",
     "PaperSolver",
@@ -92,6 +95,7 @@ __all__ = [
     "Requests",
     "SafeAltGDmin",
     "SafeBandit",
+    "SafeDraws",
     "SafeExploreGreedy",
     "SpectralUCB",
     "Synthetic",
@@ -133,9 +137,11 @@ if TYPE_CHECKING:
     from banister.policies.epoch_fits import ConvergedSolver
     from banister.policies.low_rank_ucb import LowRankUCB
     from banister.policies.moments_greedy import MomentsGreedy
+    from banister.policies.no_promise import NoPromise
     from banister.policies.pooled_ucb import PooledConservativeUCB
     from banister.policies.reference import BaselineOnly, Oracle
     from banister.policies.safe_altgdmin import SafeAltGDmin
+    from banister.policies.safe_draws import SafeDraws
     from banister.policies.safe_explore_greedy import SafeExploreGreedy
     from banister.policies.spectral_ucb import SpectralUCB
     from banister.policies.trace_norm_greedy import TraceNormGreedy

@@ -19,6 +19,8 @@ Bool = NDArray[np.bool_]
 
 _ROWS = 2048  # rows scored at once: their gathered parameters then stay in the processor's cache
 
+_ROUNDING = 1e-9  # by which a sum of probabilities may differ from 1
+
 EXPLORE = "explore"
 CERTIFIED = "certified"
 GREEDY = "greedy"
@@ -156,12 +158,14 @@ class Choices:
         lower_bound: (m,) the bound on its expected reward that was compared with the floor, NaN if none.
         floor: (m,) the least an action may be expected to earn, NaN where it is unknown.
         reason: (m,) short codes: `explore`, `certified`, `greedy`, `fallback:…`.
+        probabilities: (m, K) with which each action could have been played, where the decision was a draw:
+            then it is the draw that a trial judges, `Σ π_a r_a`. None: judged by what is played.
 
     Examples:
         >>> requests = Requests(np.array([0]), np.eye(2)[None], np.array([1]), np.array([0.4]))
         >>> choices = Choices.of_index(requests, np.array([0]), GREEDY)
-        >>> choices.features, choices.certified
-        (array([[1., 0.]]), array([False]))
+        >>> choices.features, choices.certified, choices.propensities(2)
+        (array([[1., 0.]]), array([False]), array([[1., 0.]]))
     """
 
     features: Float
@@ -170,9 +174,27 @@ class Choices:
     lower_bound: Float
     floor: Float
     reason: NDArray[Any]
+    probabilities: Float | None = None
+
+    def __post_init__(self) -> None:
+        if self.probabilities is not None:
+            _check_probabilities(self.probabilities, self.index)
 
     def __len__(self) -> int:
         return len(self.index)
+
+    def propensities(self, n_actions: int) -> Float:
+        """The probability of each listed action, (m, K): the draw's, or 1 for what is played without one.
+
+        A row is 0 throughout where a mixture or an unlisted baseline is played. A policy that samples and
+        does not say how (Thompson's) has 1 for what it sampled: nothing to divide a reward by.
+        """
+        if self.probabilities is not None:
+            return self.probabilities
+        out = np.zeros((len(self), n_actions))
+        listed = np.flatnonzero(self.index >= 0)
+        out[listed, self.index[listed]] = 1.0
+        return out
 
     @classmethod
     def of_index(cls, requests: Requests, index: Int, reason: str) -> Choices:
@@ -192,6 +214,20 @@ class Choices:
         return cls(
             features, index, np.zeros(m, dtype=bool), unknown, unknown, np.full(m, reason, dtype=object)
         )
+
+
+def _check_probabilities(probabilities: Float, index: Int) -> None:
+    m = len(index)
+    if probabilities.ndim != 2 or len(probabilities) != m:
+        raise ShapeError(f"probabilities must be (m, K) with m={m} rows; its shape is {probabilities.shape}.")
+    bad = np.flatnonzero(
+        ~(np.abs(probabilities.sum(axis=1) - 1.0) <= _ROUNDING) | (probabilities < 0.0).any(axis=1)
+    )
+    if len(bad):
+        raise InputError(f"probabilities of row {bad[0]} are negative or do not add up to 1.")
+    never = np.flatnonzero((index < 0) | (probabilities[np.arange(m), index] <= 0.0))
+    if len(never):
+        raise InputError(f"row {never[0]} plays action {index[never[0]]}, which its draw gives no chance.")
 
 
 @dataclass(frozen=True, eq=False)

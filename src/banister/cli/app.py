@@ -22,6 +22,7 @@ app = typer.Typer(
 _MODULES: tuple[str, ...] = (
     "banister.cli.plan",
     "banister.cli.study",
+    "banister.cli.promises",
     "banister.cli.data",
     "banister.cli.online",
     "banister.cli.serve",

@@ -13,6 +13,7 @@ import typer
 
 from banister.cli.app import app
 from banister.cli.columns import Arm, Categorical, Context, arms_of
+from banister.cli.draws import Holdout, OnHarm, PromiseName, RewardRange, draw_settings
 from banister.cli.pooled import fit_pool
 from banister.errors import InputError
 
@@ -103,6 +104,10 @@ def fit(
     categorical: Categorical = None,
     alpha: _Alpha = 0.1,
     rank: _Rank = None,
+    reward_range: RewardRange = None,
+    promise: PromiseName = None,
+    holdout: Holdout = None,
+    on_harm: OnHarm = None,
     seed: _Seed = None,
     pool: _Pool = None,
     address: _Address = None,
@@ -116,6 +121,9 @@ def fit(
 
     [bold]A raw log[/]: banister fit log.csv --task store --arm banner --context 'age,basket,device,region'
     --reward click --alpha 0.1 --out shop.banister
+
+    [bold]With a promise[/]: banister fit log.csv --task store --arm banner --context age --reward click
+    --reward-range 0,1 --promise task --out shop.banister
 
     Prints where every task stands: its rows, and "open" or what keeps its gate shut.
 
@@ -140,7 +148,8 @@ def fit(
         rows = read_logs(frame, **_log_columns(arm, features, actions, **names))
     else:
         rows = raw_rows(frame, made.learn(frame), **_log_columns(arm, features, actions, **names))
-    with SafeBandit(alpha, features=made, path=out, rank=rank, seed=seed, refits="manual") as bandit:
+    draws = draw_settings(reward_range, promise, holdout, on_harm)
+    with SafeBandit(alpha, features=made, path=out, rank=rank, seed=seed, refits="manual", **draws) as bandit:
         try:
             bandit.warm_start(rows)
         except BaseException:

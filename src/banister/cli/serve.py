@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from banister.cli.app import app
+from banister.cli.draws import Holdout, OnHarm, PromiseName, RewardRange, draw_settings
 from banister.extras import SERVE, need
 
 
@@ -22,6 +23,10 @@ def serve(
     alpha: Annotated[
         float | None, typer.Option(help="Start the store if it is not there: the share that may be risked.")
     ] = None,
+    reward_range: RewardRange = None,
+    promise: PromiseName = None,
+    holdout: Holdout = None,
+    on_harm: OnHarm = None,
     tokens_file: Annotated[
         Path | None, typer.Option(help="Lines `name roles secret`; see `banister token`.")
     ] = None,
@@ -34,6 +39,8 @@ def serve(
 
     [bold]Example[/]: banister serve shop.banister --port 8080
 
+    [bold]A new store with a promise[/]: banister serve shop.banister --alpha 0.1 --reward-range 0,1
+
     Every setting can be a line of the TOML file, or a variable such as BANISTER_SERVE_PORT. Without tokens it
     listens on this machine only.
     """
@@ -44,6 +51,7 @@ def serve(
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     given: dict[str, Any] = {
         "store": store, "host": host, "port": port, "alpha": alpha, "tokens_file": tokens_file, "rate": rate,
+        **draw_settings(reward_range, promise, holdout, on_harm),
     }  # fmt: skip
     settings = ServeSettings.of(given, file=config)
     if not settings.read_tokens():

@@ -44,6 +44,7 @@ from banister.online.store import Store
 from banister.safety.draw import pick, uniform
 from banister.safety.exploration import ConservativeMixture
 from banister.safety.gates import EVERY_TASK
+from banister.safety.promise import check_reward
 from banister.safety.reasons import DISAGREES, DRIFT, REASONS, Reason
 from banister.safety.watch import Alarm
 
@@ -268,12 +269,7 @@ class Engine:
 
     def check_reward(self, value: float, where: str = "") -> None:
         """An error if a reward is outside the range that every promise of draws rests on."""
-        bounds = self.settings.reward_range
-        if bounds is not None and not bounds[0] <= value <= bounds[1]:
-            raise InputError(
-                f"{where}reward={value!r} is outside reward_range={bounds}, which holds every reward; cut it "
-                "to the range, or start a store with a wider one."
-            )
+        check_reward(value, self.settings.reward_range, where)
 
     def check_open(self, dim: int | None = None, *, writing: bool = True) -> None:
         """An error if the bandit was closed, or rows have another number of features than those before."""

@@ -10,19 +10,16 @@ import numpy as np
 
 from banister.errors import ModelFileError, SettingError
 from banister.online.door import check_number
-from banister.policies.certified_mode import EAGER
+from banister.policies.certified_mode import DOUBLED, EAGER
 from banister.policies.schedules import GrowthSchedule
 from banister.safety.belief import Believer
 from banister.safety.constraint import Constraint
 from banister.safety.exploration import ConservativeMixture
 from banister.safety.promise import ON_HARM, Promise, Terms, check_range
 
-_SETTLED = GrowthSchedule(first=EAGER.first, share=1.0)  # twice the rows, once hardly a decision stays
 REFITS = ("background", "inline", "manual")
 DURABILITY = ("normal", "full")
 SETTINGS = 2  # the version written; 1, the first release's, said nothing of itself
-# The fleet's many rewards bear a smaller holdout: 0.05 captures 0.04 to 0.06 more than 0.1, a task's 0.00.
-_HOLDOUT = {Promise.DECISION.value: 0.0, Promise.TASK.value: 0.1, Promise.FLEET.value: 0.05}
 _FREE = ("refits", "growth", "durability", "expire_after", "keep_actions", "keep_models")
 
 
@@ -100,7 +97,7 @@ class Settings:
         """When to fit again: often while rows can open something, later less; or by the share given."""
         if self.growth is not None:
             return GrowthSchedule(first=EAGER.first, share=self.growth)
-        return _SETTLED if settled else EAGER
+        return DOUBLED if settled else EAGER
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -170,7 +167,8 @@ def draws(promise: Any, reward_range: Any, holdout: Any, randomise: Any) -> dict
     saved = promise in (Promise.TASK, Promise.FLEET)
     if randomise is None:
         randomise = saved or bounds is not None
-    share = _HOLDOUT.get(str(promise), 0.0) if holdout is None else check_number(holdout, "holdout")
+    usual = Promise(promise).usual_holdout if promise in tuple(Promise) else 0.0
+    share = usual if holdout is None else check_number(holdout, "holdout")
     return {
         "promise": str(promise), "reward_range": bounds, "holdout": share, "randomise": randomise,
     }  # fmt: skip

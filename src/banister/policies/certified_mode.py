@@ -16,6 +16,7 @@ from banister.safety.exploration import ConservativeMixture
 from banister.safety.reasons import DISAGREES, REASONS
 
 EAGER = GrowthSchedule(first=5, share=0.25)
+DOUBLED = GrowthSchedule(first=5, share=1.0)  # twice the rows, once hardly a decision stays
 SETTLED = GrowthSchedule(first=5, share=19.0)  # a trial waits for its fits; an application does not
 _WATCH = 2  # rounds
 _REASONS = np.array(REASONS, dtype=object)

@@ -89,7 +89,7 @@ def _lines(axes: Any, panel: Panel, table: pl.DataFrame) -> None:
         ends.append((name, x[-1], mean[-1]))
     axes.set(xlabel=panel.x_label, ylabel=MEASURES[panel.measure].label)
     _scale(axes, panel, table)
-    _label_ends(axes, ends)
+    label_ends(axes, ends)
 
 
 def _scale(axes: Any, panel: Panel, table: pl.DataFrame) -> None:
@@ -136,7 +136,7 @@ def _one_two_five(low: float, high: float) -> Any:
     return FixedLocator(ticks[(ticks >= low) & (ticks <= high)].tolist())
 
 
-def _label_ends(axes: Any, ends: list[tuple[str, float, float]]) -> None:
+def label_ends(axes: Any, ends: list[tuple[str, float, float]]) -> None:
     """Names at the right, as near to their lines' ends as the names above and below allow."""
     if not ends:
         return
@@ -155,7 +155,14 @@ def _label_ends(axes: Any, ends: list[tuple[str, float, float]]) -> None:
             va="center",
             fontsize=8.5,
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": style.colour, "lw": 0.5, "alpha": 0.6, "shrinkB": 3},
+            arrowprops={
+                "arrowstyle": "-",
+                "color": style.colour,
+                "lw": 0.5,
+                "alpha": 0.6,
+                "shrinkB": 3,
+                "relpos": (0.0, 0.5),  # from where the name begins, not through it
+            },
         )
 
 
@@ -165,8 +172,10 @@ def label_places(heights: Float) -> Float:
     room = 1.0 - 2 * _EDGE
     gap = min(_LINE_HEIGHT, room / max(len(heights) - 1, 1))
     places = spread(np.clip(np.nan_to_num(heights), 0.0, 1.0), gap)
-    places += max(_EDGE - places.min(), 0.0)
-    places -= max(places.max() - (1.0 - _EDGE), 0.0)
+    order, steps = np.argsort(places, kind="stable"), gap * np.arange(len(places))
+    up = np.maximum.accumulate(np.maximum(places[order], _EDGE) - steps) + steps
+    down = np.minimum(up, 1.0 - _EDGE)[::-1] + steps
+    places[order] = (np.minimum.accumulate(down) - steps)[::-1]
     return places
 
 

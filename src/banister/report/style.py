@@ -48,6 +48,7 @@ class Look:
         return f"var(--{self.hue}, {self.colour})"
 
 
+OTHERS = "others"  # a label for lines that lie on top of each other at 0
 _DASHED, _CHAIN = (0, (5, 1.5)), (0, (3, 1, 1, 1))
 
 LOOKS = {
@@ -75,6 +76,14 @@ LOOKS = {
     "converged-spectral": Look("+ solver that converges", "sky", "s", _DASHED),
     "converged-pooled": Look("+ all rows so far", "sky", "s", _DASHED),
     "converged-often": Look("+ fits every 10 rounds", "sky", "s", _DASHED),
+    "task": Look("promise: task", "blue", "o"),
+    "fleet": Look("promise: fleet", "green", "s"),
+    "decision": Look("promise: decision", "violet", "D"),
+    "free-thompson": Look("Thompson, no floor", "red", "v", _CHAIN),
+    "epsilon-greedy": Look("ε-greedy, no floor", "orange", "^", _DASHED),
+    "linear-ucb": Look("Linear UCB, no floor", "pink", "<", ":"),
+    "sclts": Look("SCLTS", "grey", "x", _CHAIN),
+    OTHERS: Look("the others: none", "grey"),
     "baseline": Look("Baseline only", "grey", "_", ":"),
     "oracle": Look("Oracle", "grey", "*", "-"),
     "noiseless": Look("Gaussian rows, no noise", "blue", ""),

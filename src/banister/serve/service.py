@@ -70,11 +70,12 @@ def open_store(settings: ServeSettings) -> SafeBandit:
                 f"There is no store at {shown(settings.store)!r}; start one with --alpha 0.1, the share of "
                 "the baseline reward that may be risked, or make one from logs with `banister fit`."
             ) from None
-        return SafeBandit(settings.alpha, path=settings.store)
-    if settings.alpha not in (None, bandit.settings.alpha):
-        made_with = bandit.settings.alpha
-        bandit.close()
-        raise SettingError(f"{shown(settings.store)!r} was made with alpha={made_with}; leave alpha out.")
+        return SafeBandit(path=settings.store, **settings.made_with())
+    for name, value in settings.made_with().items():
+        own = getattr(bandit.settings, name)
+        if value != own:
+            bandit.close()
+            raise SettingError(f"{shown(settings.store)!r} was made with {name}={own}; leave {name} out.")
     return bandit
 
 

@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from banister.errors import SettingError
 from banister.serve.tokens import Tokens
 
 PREFIX = "BANISTER_SERVE_"  # of environment variables: BANISTER_SERVE_PORT=8080
+FOR_LIFE = ("alpha", "reward_range", "promise", "holdout", "on_harm")
 _MB = 1 << 20
 
 
@@ -24,6 +25,7 @@ class ServeSettings(BaseModel):
     Attributes:
         store: where decisions are kept: a path, or an address of a database.
         alpha: starts a store that is not there yet; one that is there must have been made with it.
+        reward_range, promise, holdout, on_harm: of such a store, see `SafeBandit`; a range may be "0,1".
         host, port: where to listen. Without tokens only a loopback address is allowed.
         tokens: lines of tokens, see `banister.serve.tokens`; tokens_file: a file of them.
         max_body: bytes of a request; max_batch: decisions or rewards in one.
@@ -39,6 +41,10 @@ class ServeSettings(BaseModel):
 
     store: str
     alpha: float | None = Field(None, gt=0, lt=1)
+    reward_range: tuple[float, float] | None = None
+    promise: str | None = None
+    holdout: float | None = None
+    on_harm: str | None = None
     host: str = "127.0.0.1"
     port: int = Field(8080, ge=0, le=65535)
     tokens: str = ""
@@ -52,6 +58,17 @@ class ServeSettings(BaseModel):
     stop_timeout: float = Field(30.0, gt=0, allow_inf_nan=False)
     max_connections: int = Field(1000, ge=1)
     refresh: float = Field(2.0, gt=0, allow_inf_nan=False)
+
+    @field_validator("reward_range", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        """Text, as environments hold it."""
+        return value.split(",") if isinstance(value, str) else value
+
+    def made_with(self) -> dict[str, Any]:
+        """What was given of the settings that belong to a store for life."""
+        given = {name: getattr(self, name) for name in FOR_LIFE}
+        return {name: value for name, value in given.items() if value is not None}
 
     @classmethod
     def of(cls, flags: Mapping[str, Any], *, file: Path | None = None, env: Any = os.environ) -> Self:

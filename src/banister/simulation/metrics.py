@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from banister.contract import Bool
 from banister.data import Float, Int
 from banister.safety.constraint import Constraint
 
@@ -35,6 +36,10 @@ class Tally:
         certified: how many decisions a certificate allowed.
         cumulative_violations: decisions after which their task's total since the start of the trial is below
             the floor of the baseline's total, `Σ r_b − α|Σ r_b|`: the promise of CLUCB and its kind.
+        fleet_violations: decisions after which the total of all tasks together is below its floor.
+        tasks_below: tasks whose total was below its floor after some decision since the trial began.
+        tasks_below_now: tasks whose total is below its floor at the end of the epoch.
+        possible: what the best actions would have earned more than the baselines, summed.
     """
 
     decisions: int = 0
@@ -45,6 +50,10 @@ class Tally:
     relative_shortfall: float = 0.0
     certified: int = 0
     cumulative_violations: int = 0
+    fleet_violations: int = 0
+    tasks_below: int = 0
+    tasks_below_now: int = 0
+    possible: float = 0.0
 
     def add(self, expected: Float, certified: Float, worth: Worth, alpha: float) -> None:
         """Take in decisions by their expected rewards (m,) and whether they were certified (m,)."""
@@ -54,6 +63,7 @@ class Tally:
         below = np.where(floor - expected > slack, floor - expected, 0.0)
         self.decisions += len(expected)
         self.regret += float(np.sum(worth.best - expected))
+        self.possible += float(np.sum(worth.best - worth.baseline))
         self.violations += int(np.count_nonzero(below))
         self.literal_violations += int(np.count_nonzero(literal - expected > slack))
         self.shortfall = max(self.shortfall, float(below.max(initial=0.0)))
@@ -63,10 +73,17 @@ class Tally:
 
 
 class Totals:
-    """What each task earned since the start of a trial, beside what the baseline would have."""
+    """What each task earned since the start of a trial, beside what the baseline would have.
+
+    Attributes:
+        ever, now: (T,) tasks whose total was below its floor after some decision; after their last one.
+        fleet_below: decisions after which the total of all tasks was below its floor.
+    """
 
     def __init__(self, n_tasks: int) -> None:
         self._earned, self._baseline = np.zeros(n_tasks), np.zeros(n_tasks)
+        self.ever, self.now = np.zeros(n_tasks, dtype=bool), np.zeros(n_tasks, dtype=bool)
+        self.fleet_below = 0
 
     def below(self, task: Int, expected: Float, baseline: Float, alpha: float) -> int:
         """Take in decisions (m,) in their order; how many of them left their task's total below its floor.
@@ -75,12 +92,25 @@ class Totals:
             >>> totals = Totals(1)
             >>> totals.below(np.zeros(3, dtype=int), np.array([0.5, 1.5, 0.7]), np.ones(3), 0.2)
             1
+            >>> totals.ever, totals.now, totals.fleet_below
+            (array([ True]), array([False]), 1)
         """
+        all_earned = self._earned.sum() + np.cumsum(expected)
+        all_baseline = self._baseline.sum() + np.cumsum(baseline)
+        self.fleet_below += int(np.count_nonzero(_below(all_earned, all_baseline, alpha)))
         order = np.argsort(task, kind="stable")
-        sums = [_running(task[order], values[order], so_far) for values, so_far in
-                ((expected, self._earned), (baseline, self._baseline))]  # fmt: skip
-        slack = _ROUNDING * len(order) * np.abs(sums).max(axis=0, initial=0.0)
-        return int(np.count_nonzero(Constraint(alpha).floor(sums[1]) - sums[0] > slack))
+        earned = _running(task[order], expected[order], self._earned)
+        low = _below(earned, _running(task[order], baseline[order], self._baseline), alpha)
+        self.ever[task[order][low]] = True
+        self.now[task[order]] = low  # of a task's rows the last one counts
+        return int(np.count_nonzero(low))
+
+
+def _below(earned: Float, baseline: Float, alpha: float) -> Bool:
+    """Which running totals are below their floor by more than rounding."""
+    slack = _ROUNDING * len(earned) * np.maximum(np.abs(earned), np.abs(baseline))
+    low: Bool = Constraint(alpha).floor(baseline) - earned > slack
+    return low
 
 
 def _running(task: Int, values: Float, so_far: Float) -> Float:

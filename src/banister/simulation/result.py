@@ -85,6 +85,37 @@ class Result:
         """Decisions after which their task's total was below `Σ r_b − α|Σ r_b|`, since the trial began."""
         return self._column("cumulative_violations")  # type: ignore[no-any-return]
 
+    @property
+    def fleet_violations(self) -> Int:
+        """Decisions after which the total of all tasks together was below its floor."""
+        return self._column("fleet_violations")  # type: ignore[no-any-return]
+
+    @property
+    def tasks_below(self) -> Int:
+        """Tasks whose total was below its floor at some time since the trial began."""
+        return self._column("tasks_below")  # type: ignore[no-any-return]
+
+    @property
+    def tasks_below_now(self) -> Int:
+        """Tasks whose total was below its floor at the end of the epoch."""
+        return self._column("tasks_below_now")  # type: ignore[no-any-return]
+
+    @property
+    def possible(self) -> Float:
+        """What the best actions would have earned more than the baselines."""
+        return self._column("possible")  # type: ignore[no-any-return]
+
+    @property
+    def captured(self) -> Float:
+        """Share of what was possible that was earned, from the start to each epoch's end; NaN if none was.
+
+        0 is the policy in place, 1 the best actions; below 0 it earned less than the policy in place.
+        """
+        regret, possible = np.cumsum(self.regret), np.cumsum(self.possible)
+        lost = np.divide(regret, possible, out=np.full(len(regret), np.nan), where=possible > 0)
+        captured: Float = 1.0 - lost
+        return captured
+
     @cached_property
     def error(self) -> Float:
         """Err-Θ after each epoch; NaN where there was no estimate."""
@@ -118,6 +149,7 @@ class Result:
                 "epoch": np.arange(1, epochs + 1),
                 "rounds": self.rounds,
                 **{name: getattr(self, name) for name in names},
+                "captured": self.captured,
                 "error": self.error,
                 "subspace_distance": self.subspace_distance,
                 "seconds": self.seconds,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from banister.contract import Environment, Outcomes, Policy, Requests
+from banister.contract import Choices, Environment, Outcomes, Policy, Requests
 from banister.data import Float, Int, Whole
 from banister.errors import SettingError
 from banister.safety.constraint import Constraint
@@ -21,15 +21,29 @@ DEFAULT_ALPHA = 0.2
 
 
 def interact(env: Environment, policy: Timed, requests: Requests, noise: Float) -> tuple[Float, Float]:
-    """The interaction loop; returns the choices' expected rewards (m,), and which were certified (m,)."""
+    """The interaction loop; returns the choices' worth (m,), and which were certified (m,).
+
+    A draw is worth what it is expected to earn; what comes back is the reward of what was drawn.
+    """
     expected, certified = np.empty(len(requests)), np.empty(len(requests))
     for rows in _blocks(requests.round, policy):
         asked = requests[rows]
         choices = policy.decide(asked)
-        expected[rows], certified[rows] = env.expected(asked, choices), choices.certified
-        reward = env.reward(asked, expected[rows], noise[rows])
+        played = env.expected(asked, choices)
+        expected[rows] = played if choices.probabilities is None else draw_value(env, asked, choices)
+        certified[rows] = choices.certified
+        reward = env.reward(asked, played, noise[rows])
         policy.learn(Outcomes(asked.task, choices.features, reward))
     return expected, certified
+
+
+def draw_value(env: Environment, asked: Requests, choices: Choices) -> Float:
+    """The expected reward of each draw, `Σ π_a r_a`, shape (m,)."""
+    m, n_actions, _ = asked.actions.shape
+    odds, value = choices.propensities(n_actions), np.zeros(m)
+    for k in range(n_actions):
+        value += odds[:, k] * env.expected(asked, Choices.of_index(asked, np.full(m, k), ""))
+    return value
 
 
 def simulate(
@@ -145,6 +159,8 @@ class _Player:
         tally = self.tallies[-1]
         tally.add(expected, certified, worth, alpha)
         tally.cumulative_violations += self.totals.below(requests.task, expected, worth.baseline, alpha)
+        tally.tasks_below, tally.tasks_below_now = int(self.totals.ever.sum()), int(self.totals.now.sum())
+        tally.fleet_violations = self.totals.fleet_below - sum(t.fleet_violations for t in self.tallies[:-1])
 
     def end_epoch(self, truth: Float) -> None:
         self.policy.end_epoch()
