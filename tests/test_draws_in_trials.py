@@ -1,5 +1,7 @@
 """Draws in a trial: judged by their expected reward, and the same as a live bandit's to the last bit."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from banister.errors import InputError, SettingError, ShapeError
 from banister.policies.no_promise import RULES
 from banister.policies.schedules import GrowthSchedule
 from banister.safety.gates import EVERY_TASK
+from banister.safety.promise import Terms
 from banister.simulation.metrics import Totals
 from banister.simulation.trial import draw_value, one_trial
 
@@ -207,7 +210,9 @@ def test_the_policy_draws_what_a_live_bandit_draws(promise, claimed):
 
 
 @pytest.mark.parametrize(("promise", "on_harm"), [("task", "free"), ("fleet", "free"), ("fleet", "stop")])
-def test_drift_and_harm_cost_the_policy_what_they_cost_live(promise, on_harm):
+def test_drift_and_harm_cost_the_policy_what_they_cost_live(promise, on_harm, monkeypatch):
+    usual = Terms.budget  # a test for harm that rings within the few decisions played here
+    monkeypatch.setattr(Terms, "budget", lambda terms: replace(usual(terms), alarm=0.01))
     settings = {"promise": promise, "on_harm": on_harm}
     policy = bn.SafeDraws((0, 1), alpha=0.3, schedule=GrowthSchedule(5, 0.25), **settings)
     seen = set()

@@ -77,7 +77,8 @@ class BudgetSettings:
         delta: the probability with which a row's promise may fail.
         pending: what bounds the baseline where a reward is still to come: "range" or "mean".
         window: decisions of a row that the brake remembers; None: all.
-        alarm: the level of the test for recent harm; 0 turns it off.
+        alarm: the level of the test for recent harm, at most so many false alarms a decision of a row; 0
+            turns it off.
     """
 
     alpha: float
@@ -86,7 +87,7 @@ class BudgetSettings:
     delta: float = 0.05
     pending: Literal["range", "mean"] = "range"
     window: float | None = None
-    alarm: float = 0.01
+    alarm: float = 1e-5  # at 0.01 the fleet of a world that stood still lost savings two or three times
 
     def __post_init__(self) -> None:
         if not 0.0 < self.alpha < 1.0 or not 0.0 < self.delta < 1.0 or not 0.0 <= self.alarm < 1.0:
