@@ -11,7 +11,7 @@ import pytest
 from banister import SafeBandit
 from banister.errors import DataFileError, InputError, ModelFileError, StoreError
 from banister.online.head import Head
-from banister.online.record import RewardRecord, TaskRecord
+from banister.online.record import RewardRecord, TaskRecord, leaf
 from online_world import World, trained
 from places import tamper
 
@@ -121,9 +121,9 @@ def test_the_chain_by_hand():
 
 
 def test_no_text_moves_from_one_field_to_the_next():
-    a = RewardRecord(1, 0.0, 1.0, "x").leaf()
-    assert a != RewardRecord(1, 0.0, 1.0, None).leaf()
-    assert a != RewardRecord(1, 0.0, 1.0, "").leaf()
+    a = leaf(RewardRecord(1, 0.0, 1.0, "x"))
+    assert a != leaf(RewardRecord(1, 0.0, 1.0, None))
+    assert a != leaf(RewardRecord(1, 0.0, 1.0, ""))
 
 
 def test_models_carry_the_counts_of_their_time(lived):

@@ -135,3 +135,73 @@ def _settings() -> dict:
 
 def test_settings_say_their_version():
     assert set(_settings()) == {"version", *(f.name for f in fields(Settings))}
+
+
+CHAINED = FIXTURE.with_name("store-first-chain.zip")
+
+
+@pytest.fixture
+def chained(tmp_path) -> Path:
+    """A store whose chain has the first rule: logs, keys, a retraction, a refusal, a drift, three models."""
+    with zipfile.ZipFile(CHAINED) as archive:
+        archive.extractall(tmp_path)
+    return tmp_path / "store.banister"
+
+
+def test_links_of_the_first_rule_prove_what_they_proved(chained):
+    expected = json.loads((chained.parent / "expected.json").read_text())
+    with SafeBandit.load(chained) as bandit:
+        assert bandit.receipt().to_dict() == expected["last"]
+        assert bandit.version == expected["version"]
+        status = bandit.status().to_dict()
+        tasks = expected["status"].pop("tasks")
+        assert {name: status[name] for name in expected["status"]} == expected["status"]
+        assert [{name: found[name] for name in tasks[0]} for found in status["tasks"]] == tasks
+        World(tasks=4, dim=3, rank=1, actions=3).play(bandit, 5)
+        later = bandit.receipt()
+    with SafeBandit.load(chained) as again:
+        assert again.status().decisions == 167
+        for receipt in (expected["receipt"], expected["last"], later):
+            found = again.audit(receipt)
+            assert found.passed, str(found)
+        assert found.repeated == 167
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE rewards SET value = -value WHERE id = 20",
+        "UPDATE decisions SET action = baseline WHERE id = (SELECT MAX(id) FROM decisions WHERE certified)",
+        "DELETE FROM rewards WHERE link = (SELECT MAX(link) FROM rewards)",
+        "UPDATE meta SET value = '0' WHERE key = 'first_links'",
+        "UPDATE meta SET value = '1000' WHERE key = 'first_links'",
+        "DELETE FROM meta WHERE key = 'first_links'",
+    ],
+)
+def test_a_change_of_links_of_the_first_rule_is_noticed(chained, change):
+    with SafeBandit.load(chained) as bandit:
+        World(tasks=4, dim=3, rank=1, actions=3).play(bandit, 5)
+    db = sqlite3.connect(f"{chained}.ledger")
+    db.execute(change)
+    db.commit()
+    db.close()
+    with pytest.raises(BanisterError, match="was altered"):
+        SafeBandit.load(chained)
+
+
+def test_links_of_the_first_rule_are_checked_before_they_are_believed(chained):
+    db = sqlite3.connect(f"{chained}.ledger")
+    db.execute("UPDATE rewards SET value = value + 1 WHERE id = 20")
+    db.commit()
+    db.close()
+    with pytest.raises(BanisterError, match="a reward for decision 20, is not what was written"):
+        SafeBandit.load(chained)
+
+
+def test_links_of_the_first_rule_move_with_the_store(chained, copy_place):
+    expected = json.loads((chained.parent / "expected.json").read_text())
+    with SafeBandit.load(chained) as bandit:
+        bandit.save(copy_place)
+    with SafeBandit.load(copy_place) as moved:
+        World(tasks=4, dim=3, rank=1, actions=3).play(moved, 3)
+        assert moved.audit(expected["last"]).passed

@@ -11,7 +11,17 @@ from typing import Any
 
 from banister.online.head import COUNTS, Head, Receipt
 from banister.online.ledger import Ledger
-from banister.online.record import DecisionRecord, ModelRecord, RetractionRecord, RewardRecord
+from banister.online.record import (
+    DecisionRecord,
+    ModelRecord,
+    RetractionRecord,
+    RewardRecord,
+    chained,
+    chained_at_first,
+)
+
+FIRST_LINKS = "first_links"  # the note that says how many links are of the first rule
+_DIGITS = 18  # of the largest number of links there may be
 
 _NOUNS = {
     "tasks": "task {0}", "decisions": "decision {0}", "rewards": "a reward for decision {0}",
@@ -29,12 +39,12 @@ def problems(ledger: Ledger, receipts: Sequence[Receipt] = ()) -> Iterator[str]:
     """Everything that is wrong with the chain, in words."""
     head = Head(ledger.start())
     waiting = sorted((r for r in receipts if r.links), key=lambda r: r.links)
-    state = _Order(ledger.gapless)
+    state, first = _Order(ledger.gapless), first_links(ledger)
     for link, kept, record in ledger.entries():
         if link != head.links + 1:
             yield f"After link {head.links} comes link {link}: {_of(record)} does not stand where it was put."
             head.links = link - 1
-        head.add(record)
+        head.add(record, chained_at_first if link <= first else chained)
         if head.hash != kept:
             yield f"Link {link}, {_of(record)}, is not what was written."
             head.hash = kept  # so that one change is one problem
@@ -43,6 +53,12 @@ def problems(ledger: Ledger, receipts: Sequence[Receipt] = ()) -> Iterator[str]:
             yield from _against(waiting.pop(0), head)
     yield from _at_the_end(ledger.head, head)
     yield from _shorter(waiting, head)
+
+
+def first_links(ledger: Ledger) -> int:
+    """How many links were made by the first chains' rule: receipts of that time still hold for them."""
+    text = ledger.kept(FIRST_LINKS) or ""
+    return int(text) if text.isdecimal() and len(text) <= _DIGITS else 0
 
 
 def _shorter(waiting: list[Receipt], head: Head) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from operator import attrgetter
 from typing import Any
@@ -49,9 +50,9 @@ class Head:
     logs: int = 0
     models: int = 0
 
-    def add(self, record: Record) -> None:
-        """One record more."""
-        self.hash = chained(self.hash, record.leaf())
+    def add(self, record: Record, rule: Callable[[bytes, Record], bytes] = chained) -> None:
+        """One record more; `rule` makes the next hash of the last one and the record."""
+        self.hash = rule(self.hash, record)
         self.links += 1
         count = COUNTS[type(record)]
         setattr(self, count, getattr(self, count) + 1)

@@ -19,16 +19,25 @@ MIXTURE = -1  # in place of an action's index
 HASH_BYTES = 32  # 256 bits: nobody finds two histories with one head
 
 
-def _hashed(kind: bytes, numbers: bytes, *parts: bytes | None) -> bytes:
-    """One record's hash: the kind, and the fields with their lengths, so that none can move."""
+def _content(kind: bytes, numbers: bytes, *parts: bytes | None) -> bytes:
+    """What is hashed of a record: the kind, and the fields with their lengths, so that none can move."""
     lengths = struct.pack(f"<{len(parts)}q", *[-1 if p is None else len(p) for p in parts])
-    whole = b"".join((kind, numbers, lengths, *[p for p in parts if p]))
-    return blake2b(whole, digest_size=HASH_BYTES).digest()
+    return b"".join((kind, numbers, lengths, *[p for p in parts if p]))
 
 
-def chained(head: bytes, leaf: bytes) -> bytes:
+def leaf(record: Record) -> bytes:
+    """One record's hash, which the chain's next head is made of."""
+    return blake2b(record.content(), digest_size=HASH_BYTES).digest()
+
+
+def chained(head: bytes, record: Record) -> bytes:
     """The next head: everything before, and one record's hash. SHA-256, which databases can compute too."""
-    return sha256(head + leaf).digest()
+    return sha256(head + leaf(record)).digest()
+
+
+def chained_at_first(head: bytes, record: Record) -> bytes:
+    """The next head by the rule of the first chains, which stores of that time begin with."""
+    return blake2b(head + record.content(), digest_size=HASH_BYTES).digest()
 
 
 def _plain(value: float) -> float:
@@ -46,9 +55,9 @@ class TaskRecord(NamedTuple):
     code: int
     label: str
 
-    def leaf(self) -> bytes:
-        """This record's hash, which the chain's next head is made of."""
-        return _hashed(b"task", struct.pack("<q", self.code), _text(self.label))
+    def content(self) -> bytes:
+        """What is hashed of it."""
+        return _content(b"task", struct.pack("<q", self.code), _text(self.label))
 
 
 _DECISION = struct.Struct("<qdqqqqqddddddqq")
@@ -122,14 +131,14 @@ class DecisionRecord(NamedTuple):
         """(K,) the probabilities of a draw."""
         return None if self.probabilities is None else np.frombuffer(self.probabilities)
 
-    def leaf(self) -> bytes:
-        """This record's hash, which the chain's next head is made of."""
+    def content(self) -> bytes:
+        """What is hashed of it."""
         numbers = _DECISION.pack(
             self.id, self.time, self.task, self.version, self.action, self.baseline, self.certified,
             _plain(self.bound), _plain(self.floor), _plain(self.low), _plain(self.high), self.std + 0.0,
             self.probability, self.n_actions, self.digest,
         )  # fmt: skip
-        return _hashed(
+        return _content(
             b"decision", numbers, _text(self.reason), self.probabilities, _text(self.promise),
             _text(self.limited_by), self.baseline_features, self.features, self.offered, self.actions,
             _text(self.key),
@@ -147,9 +156,9 @@ class RewardRecord(NamedTuple):
     value: float
     key: str | None
 
-    def leaf(self) -> bytes:
-        """This record's hash, which the chain's next head is made of."""
-        return _hashed(b"reward", _REWARD.pack(self.id, self.time, self.value + 0.0), _text(self.key))
+    def content(self) -> bytes:
+        """What is hashed of it."""
+        return _content(b"reward", _REWARD.pack(self.id, self.time, self.value + 0.0), _text(self.key))
 
 
 class RefusalRecord(NamedTuple):
@@ -160,10 +169,10 @@ class RefusalRecord(NamedTuple):
     value: float
     why: str
 
-    def leaf(self) -> bytes:
-        """This record's hash, which the chain's next head is made of."""
+    def content(self) -> bytes:
+        """What is hashed of it."""
         numbers = _REWARD.pack(self.decision, self.time, self.value + 0.0)
-        return _hashed(b"refusal", numbers, _text(self.why))
+        return _content(b"refusal", numbers, _text(self.why))
 
 
 class RetractionRecord(NamedTuple):
@@ -173,9 +182,9 @@ class RetractionRecord(NamedTuple):
     time: float
     why: str
 
-    def leaf(self) -> bytes:
-        """This record's hash, which the chain's next head is made of."""
-        return _hashed(b"retraction", struct.pack("<qd", self.id, self.time), _text(self.why))
+    def content(self) -> bytes:
+        """What is hashed of it."""
+        return _content(b"retraction", struct.pack("<qd", self.id, self.time), _text(self.why))
 
 
 class AlarmRecord(NamedTuple):
@@ -189,9 +198,9 @@ class AlarmRecord(NamedTuple):
     after: int
     statistic: float
 
-    def leaf(self) -> bytes:
-        """This record's hash, which the chain's next head is made of."""
-        return _hashed(b"alarm", struct.pack("<qdqqqqd", *self[:6], self.statistic + 0.0))
+    def content(self) -> bytes:
+        """What is hashed of it."""
+        return _content(b"alarm", struct.pack("<qdqqqqd", *self[:6], self.statistic + 0.0))
 
 
 class LogRecord(NamedTuple):
@@ -206,9 +215,9 @@ class LogRecord(NamedTuple):
     baseline_reward: bytes
     call: bytes
 
-    def leaf(self) -> bytes:
-        """This record's hash, which the chain's next head is made of."""
-        return _hashed(b"log", struct.pack("<qd", self.seq, self.time), *self[2:])
+    def content(self) -> bytes:
+        """What is hashed of it."""
+        return _content(b"log", struct.pack("<qd", self.seq, self.time), *self[2:])
 
 
 class ModelRecord(NamedTuple):
@@ -232,10 +241,10 @@ class ModelRecord(NamedTuple):
     rewards: int
     drifts: int
 
-    def leaf(self) -> bytes:
-        """This record's hash, which the chain's next head is made of."""
+    def content(self) -> bytes:
+        """What is hashed of it."""
         numbers = struct.pack("<qdqqqqq", *self[:4], *self[5:])
-        return _hashed(b"model", numbers, self.digest)
+        return _content(b"model", numbers, self.digest)
 
 
 def digest_of(data: bytes) -> bytes:

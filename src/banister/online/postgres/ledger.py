@@ -31,6 +31,7 @@ from banister.online.record import (
     RetractionRecord,
     RewardRecord,
     TaskRecord,
+    leaf,
 )
 
 _SINGLE = (DecisionRecord, RewardRecord, RefusalRecord, RetractionRecord)  # may be added without the head
@@ -194,7 +195,7 @@ class PostgresLedger(Reader):
         self._sent = len(self._added)
 
     def _commit_single(self, record: Record) -> None:
-        values: tuple[Any, ...] = (record.leaf(), int(is_urgent(record, self.head)))
+        values: tuple[Any, ...] = (leaf(record), int(is_urgent(record, self.head)))
         guard: tuple[Any, ...] = (self.epoch, self.head.links)
         if isinstance(record, DecisionRecord):
             values += (record.id, int(self._crowded))

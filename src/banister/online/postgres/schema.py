@@ -21,7 +21,7 @@ from banister.online.record import (
     TaskRecord,
 )
 
-SCHEMA = 2  # the same number as the SQLite tables, whose content they share
+SCHEMA = 3  # the same number as the SQLite tables, whose content they share
 
 _TYPES: dict[Any, str] = {
     int: "bigint", float: "double precision", bool: "boolean", str: "text", bytes: "bytea",

@@ -458,7 +458,7 @@ def _prepare(db: sqlite3.Connection, where: str, fresh: bool) -> None:
         if fresh:
             opening.create(db)
         elif version < SCHEMA:
-            migrate(db)
+            migrate(db, version)
         db.execute("COMMIT")
     except BaseException:
         with suppress(sqlite3.Error):

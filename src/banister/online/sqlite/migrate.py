@@ -1,7 +1,10 @@
-"""From the first release's tables to today's: the same rows, chained, in one transaction.
+"""From older stores to today's, in one transaction.
 
 The first release kept no common order of decisions, rewards and alarms, so the chain takes kind after kind.
 Model bytes are not read, only hashed: whether this version can still replay them is another matter.
+
+The first chains had another rule. Their links stay as they are, and the store notes how many there are: what
+they prove, they still prove, and receipts of that time hold.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from banister import __version__
+from banister.online.chain import FIRST_LINKS
 from banister.online.record import (
     AlarmRecord,
     DecisionRecord,
@@ -30,8 +34,18 @@ _OLD = ("tasks", "decisions", "rewards", "refused", "drifts", "logs", "models")
 _FIRST_FORMAT = 1  # of the first release's model bytes
 
 
-def migrate(db: sqlite3.Connection) -> None:
-    """Bring a store of the first release up to date, within the open transaction."""
+def migrate(db: sqlite3.Connection, version: int) -> None:
+    """Bring a store with an older schema up to date, within the open transaction."""
+    notes = {"schema": str(SCHEMA), "banister": __version__}
+    if version == 1:
+        _chain(db)
+    else:
+        notes[FIRST_LINKS] = str(db.execute("SELECT links FROM head").fetchone()[0])
+    db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", notes.items())
+
+
+def _chain(db: sqlite3.Connection) -> None:
+    """The first release's rows, in today's tables."""
     for table in _OLD:
         db.execute(f"ALTER TABLE {table} RENAME TO old_{table}")
     for statement in (*TABLES, *TRIGGERS):
@@ -43,8 +57,6 @@ def migrate(db: sqlite3.Connection) -> None:
         writer.add(record)
     for table in _OLD:
         db.execute(f"DROP TABLE old_{table}")
-    notes = {"schema": str(SCHEMA), "banister": __version__}
-    db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", notes.items())
 
 
 def _records(db: sqlite3.Connection) -> Iterator[Record]:

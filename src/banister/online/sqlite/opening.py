@@ -57,7 +57,7 @@ def check(db: sqlite3.Connection, where: str) -> int:
     if _plain(META) not in found:
         raise DataFileError(f"{where} cannot be used: it is no ledger; restore it from a copy.")
     version = _version(db, where)
-    expected = {1: FIRST, SCHEMA: ALL}[version]
+    expected = FIRST if version == 1 else ALL
     if found != sorted(_plain(sql) for sql in expected):
         raise DataFileError(
             f"{where} has tables, views or triggers that Banister did not make, or lacks its own; restore it "
@@ -72,7 +72,7 @@ def check(db: sqlite3.Connection, where: str) -> int:
 def _version(db: sqlite3.Connection, where: str) -> int:
     notes = dict(db.execute("SELECT key, value FROM meta WHERE key IN ('schema', 'banister')"))
     text = str(notes.get("schema", ""))
-    if text in ("1", str(SCHEMA)):
+    if text in map(str, range(1, SCHEMA + 1)):
         return int(text)
     if text.isdecimal() and len(text) < 6 and int(text) > SCHEMA:
         maker = notes.get("banister", "a later version")
