@@ -23,10 +23,12 @@ from banister.online import files, raw
 from banister.online._digest import digests
 from banister.online.audit import Audit, audit
 from banister.online.batch import check_batch, decide_batch
+from banister.online.batch_rewards import reward_batch
 from banister.online.decision import Decision
 from banister.online.door import (
     check_id,
     check_key,
+    check_keys,
     check_number,
     check_request,
     check_sequence,
@@ -260,6 +262,7 @@ class SafeBandit:
         baselines: ArrayLike,
         baseline_rewards: ArrayLike | None = None,
         baseline_reward_std: ArrayLike = 0.0,
+        keys: Sequence[str | None] | None = None,
     ) -> list[Decision]: ...
     @overload
     def decide_many(
@@ -269,6 +272,7 @@ class SafeBandit:
         baselines: Baseline,
         baseline_rewards: str | None = None,
         baseline_reward_std: ArrayLike = 0.0,
+        keys: Sequence[str | None] | None = None,
         task: str = "task",
     ) -> Any: ...
     def decide_many(
@@ -279,6 +283,7 @@ class SafeBandit:
         baselines: Any,
         baseline_rewards: Any = None,
         baseline_reward_std: ArrayLike = 0.0,
+        keys: Sequence[str | None] | None = None,
         task: str = "task",
     ) -> Any:
         """Decisions for many requests, in order, in one transaction.
@@ -289,15 +294,17 @@ class SafeBandit:
             baselines: m indices; for a frame an arm, an index, a function of the row, or a column.
             baseline_rewards: m numbers (NaN where unknown), or (m, 2) bounds, or None; for a frame a column.
             baseline_reward_std: one number or m.
+            keys: one per request, or None for those without; see `decide`. Those that came before are given
+                back, the others decided.
             task: the frame's column of tasks.
 
         Returns:
             A list of decisions; for a frame a frame, one row a request.
         """
         if actions is None:
-            return raw.decide_frame(self, tasks, task, baselines, baseline_rewards, baseline_reward_std)
+            return raw.decide_frame(self, tasks, task, baselines, baseline_rewards, baseline_reward_std, keys)
         batch = check_batch(
-            tasks, actions, baselines, baseline_rewards, baseline_reward_std, self._engine.store.dim
+            tasks, actions, baselines, baseline_rewards, baseline_reward_std, keys, self._engine.store.dim
         )
         with self._lock:
             self._engine.check_open(batch.dim)
@@ -319,8 +326,13 @@ class SafeBandit:
         self._refitter.refit_if_due()
         return outcome
 
-    def reward_many(self, ids: Sequence[int], rewards: Sequence[Number]) -> list[str]:
-        """Take in many rewards in one transaction; an unknown id refuses them all."""
+    def reward_many(
+        self, ids: Sequence[int], rewards: Sequence[Number], *, keys: Sequence[str | None] | None = None
+    ) -> list[str]:
+        """Take in many rewards in one transaction; an unknown id refuses them all.
+
+        `keys` has one per reward, or None for those without; see `reward`.
+        """
         numbers = [check_id(i) for i in check_sequence(ids, "ids")]
         entries = enumerate(check_sequence(rewards, "rewards"))
         values = [check_number(r, "reward", f"entry {i}: ") for i, r in entries]
@@ -328,11 +340,12 @@ class SafeBandit:
             raise InputError(
                 f"There are {len(numbers)} ids and {len(values)} rewards; give one reward per id."
             )
+        names = check_keys(keys, len(numbers))
         with self._lock:
             self._engine.check_open()
             for i, value in enumerate(values):
                 self._engine.check_reward(value, f"entry {i}: ")
-            outcomes = self._engine.reward_many(numbers, values)
+            outcomes = reward_batch(self._engine, numbers, values, names)
         self._refitter.refit_if_due()
         return outcomes
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, groupby
@@ -19,6 +20,7 @@ from banister.online.door import (
     Request,
     check_actions,
     check_index,
+    check_keys,
     check_number,
     check_sequence,
     check_task,
@@ -42,6 +44,7 @@ class Batch:
     low: Float
     high: Float
     std: Float
+    keys: list[str | None]
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -68,13 +71,25 @@ class Batch:
             numbers = float(self.high[i]), float(self.low[i]), float(self.std[i])
             yield Request(label, self.actions[i], int(self.baseline[i]), *numbers)
 
+    def take(self, rows: list[int]) -> Batch:
+        """These requests."""
+        whole = isinstance(self.actions, np.ndarray)
+        return Batch(
+            [self.labels[i] for i in rows],
+            self.actions[rows] if whole else [self.actions[i] for i in rows],
+            self.baseline[rows], self.low[rows], self.high[rows], self.std[rows],
+            [self.keys[i] for i in rows],
+        )  # fmt: skip
+
     def stacked(self, rows: slice) -> Float:
         """Actions of one run, (m, K, d)."""
         part = self.actions[rows]
         return part if isinstance(part, np.ndarray) else np.stack(part)
 
 
-def check_batch(tasks: Any, actions: Any, baselines: Any, rewards: Any, std: Any, dim: int | None) -> Batch:
+def check_batch(
+    tasks: Any, actions: Any, baselines: Any, rewards: Any, std: Any, keys: Any, dim: int | None
+) -> Batch:
     """Clean requests, or an error that names the request at fault."""
     if isinstance(tasks, str):
         raise InputError(f"tasks={tasks!r} is one task; give a sequence with one label per request.")
@@ -85,7 +100,15 @@ def check_batch(tasks: Any, actions: Any, baselines: Any, rewards: Any, std: Any
         raise ShapeError(f"There are {m} tasks and {len(baselines)} baselines; give one per request.")
     index = [check_index(b, len(sets[i]), f"request {i}: ") for i, b in enumerate(_items(baselines))]
     low, high = _check_rewards(rewards, m)
-    return Batch(labels, sets, np.array(index, dtype=np.int64), low, high, _check_stds(std, m))
+    stds, names = _check_stds(std, m), _check_apart(check_keys(keys, m))
+    return Batch(labels, sets, np.array(index, dtype=np.int64), low, high, stds, names)
+
+
+def _check_apart(keys: list[str | None]) -> list[str | None]:
+    twice = [key for key, n in Counter(keys).items() if n > 1 and key is not None]
+    if twice:
+        raise InputError(f"keys has {twice[0]!r} twice; give each request a key of its own.")
+    return keys
 
 
 def _items(values: Any) -> Sequence[Any]:
@@ -149,47 +172,70 @@ def _check_stds(std: Any, m: int) -> Float:
 
 @repeated
 def decide_batch(engine: Engine, batch: Batch, mixture: ConservativeMixture | None) -> list[Decision]:
-    """Decisions in order; all are written, or none and nothing has changed."""
+    """Decisions in order; all are written, or none and nothing has changed. Known keys give the old ones."""
     if not len(batch):
         return []
     if mixture is not None:  # each mixture is a draw of its own, and each request a transaction
-        return [engine.decide(request, _digest(request), mixture) for request in batch.requests()]
-    store = engine.store
-    records = _made(engine, batch)
-    engine.open_memory(len(batch.actions[0][0]))
-    for record in records:
-        store.remember(record)
+        rows = zip(batch.requests(), batch.keys, strict=True)
+        return [engine.decide(request, _digest(request), mixture, key) for request, key in rows]
+    before, new, records = _made(engine, batch)
+    if new:
+        engine.open_memory(len(batch.actions[0][0]))
+        for record in records:
+            engine.store.remember(record)
     engine.count_alarms()
-    return [Decision.of(record, label) for record, label in zip(records, batch.labels, strict=True)]
+    made = {i: Decision.of(r, batch.labels[i]) for i, r in zip(new, records, strict=True)} | before
+    return [made[i] for i in range(len(batch))]
 
 
-def _made(engine: Engine, batch: Batch) -> list[DecisionRecord]:
-    """The records, in one transaction; the account has followed them, or is as it was."""
+def _made(engine: Engine, batch: Batch) -> tuple[dict[int, Decision], list[int], list[DecisionRecord]]:
+    """In one transaction: decisions of known keys by place, the places of all others, and their records.
+
+    The account has followed the records, or is as it was.
+    """
     account, records, waiting = engine.account, list[DecisionRecord](), None
     try:
         with engine.call(alone=True):
             engine.check_dim(batch.dim)
             waiting = None if account is None else account.exposed()
-            task = np.array([engine.store.code_of(label) for label in batch.labels], dtype=np.int64)
-            written = _written if engine.drawer is None else _drawn
-            for rows in batch.runs():
-                written(engine, batch, rows, task, records)
-            for record in records:
-                if record.reason == Reason.DISAGREES:
-                    engine.note_disagreement(record.task, record.id, records[-1].id)
+            before = _made_before(engine, batch)
+            new = [i for i in range(len(batch)) if i not in before]
+            _make(engine, batch.take(new) if before else batch, records)
     except BaseException:
         if account is not None:
             account.undecide([record.id for record in records], waiting)
         raise
-    return records
+    return before, new, records
+
+
+def _made_before(engine: Engine, batch: Batch) -> dict[int, Decision]:
+    """Decisions that were made under the batch's keys, by place; an error if one was of another request."""
+    places = {key: i for i, key in enumerate(batch.keys) if key is not None}
+    found = engine.store.ledger.find_keys(list(places)) if places else {}
+    out = {}
+    for key, record in found.items():
+        request = next(batch.requests(slice(places[key], places[key] + 1)))
+        out[places[key]] = engine.again(record, request, _digest(request))
+    return out
+
+
+def _make(engine: Engine, batch: Batch, records: list[DecisionRecord]) -> None:
+    task = np.array([engine.store.code_of(label) for label in batch.labels], dtype=np.int64)
+    written = _written if engine.drawer is None else _drawn
+    for rows in batch.runs():
+        written(engine, batch, rows, task, records)
+    for record in records:
+        if record.reason == Reason.DISAGREES:
+            engine.note_disagreement(record.task, record.id, records[-1].id)
 
 
 def _drawn(engine: Engine, batch: Batch, rows: slice, tasks: Int, records: list[DecisionRecord]) -> None:
     """One run: each draw waits for its reward before the next is made."""
     number, first = engine.store.ledger.next_id(), len(records)
     marks = digests(batch.stacked(rows)).tolist()
+    keys = batch.keys[rows]
     for i, request in enumerate(batch.requests(rows)):
-        record = engine.judged(request, int(tasks[rows][i]), number + i, marks[i], None, None)
+        record = engine.judged(request, int(tasks[rows][i]), number + i, marks[i], None, keys[i])
         records.append(record)
         engine.post(record)
     engine.store.ledger.add_decisions(records[first:])
@@ -217,12 +263,12 @@ def _judged(engine: Engine, batch: Batch, rows: slice, task: Int) -> Iterator[De
     columns = zip(
         count(first), task.tolist(), action.tolist(), baseline.tolist(), certified.tolist(),
         verdicts.code.tolist(), verdicts.bound.tolist(), verdicts.floor.tolist(), low.tolist(), high.tolist(),
-        std.tolist(), digests(actions).tolist(), actions, strict=False,
+        std.tolist(), digests(actions).tolist(), actions, batch.keys[rows], strict=False,
     )  # fmt: skip
-    for number, t, a, b, sure, code, bound, floor, least, most, error, mark, own in columns:
+    for number, t, a, b, sure, code, bound, floor, least, most, error, mark, own, key in columns:
         yield DecisionRecord(
             number, now, t, engine.model.version, a, b, sure, REASONS[code].value, bound, floor, least, most,
             error, 1.0, None, None, None, K, mark, own[b].tobytes(), None if a == b else own[a].tobytes(),
             own[Memory.sampled(number, K)].tobytes() if Memory.samples(number) else None,
-            own.tobytes() if engine.settings.keep_actions else None, None,
+            own.tobytes() if engine.settings.keep_actions else None, key,
         )  # fmt: skip

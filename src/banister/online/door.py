@@ -64,6 +64,16 @@ def check_key(key: Any) -> str | None:
     raise InputError(f"key={key!r} must be text that is not empty and names this one call, or None.")
 
 
+def check_keys(keys: Any, m: int) -> list[str | None]:
+    """A key or None for each of m calls."""
+    if keys is None:
+        return [None] * m
+    found = [check_key(key) for key in check_sequence(keys, "keys")]
+    if len(found) != m:
+        raise ShapeError(f"There are {m} requests and {len(found)} keys; give one per request, or None.")
+    return found
+
+
 def check_why(why: Any) -> str:
     """A reason in words."""
     if isinstance(why, str) and why.strip():

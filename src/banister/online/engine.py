@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -325,7 +325,7 @@ class Engine:
         with self.call(alone=self.counts_alone):
             again = None if key is None else store.ledger.find_key(key)
             if again is not None:
-                return self._again(again, request, digest)
+                return self.again(again, request, digest)
             self.check_dim(request.actions.shape[1])
             task = store.code_of(request.label)
             record = self.judged(request, task, store.ledger.next_id(), digest, mixture, key)
@@ -343,7 +343,8 @@ class Engine:
         if self.store.memory is None:
             self.learner.memory = self.store.open_memory(dim)
 
-    def _again(self, record: DecisionRecord, request: Request, digest: int) -> Decision:
+    def again(self, record: DecisionRecord, request: Request, digest: int) -> Decision:
+        """The decision that was made under this request's key; an error if that was another request."""
         same = self.store.tasks.get(request.label) == record.task and record.baseline == request.baseline
         if not same or record.digest != digest:
             raise InputError(
@@ -401,10 +402,21 @@ class Engine:
     def _known(self, number: int) -> Played:
         played = self.store.ledger.find(number)
         if played is None:
-            raise UnknownDecisionError(
-                f"No decision has id {number}; ids run from 1 to {self.store.ledger.last_id} here."
-            )
+            raise self._unknown(number)
         return played
+
+    def known(self, numbers: Sequence[int]) -> dict[int, Played]:
+        """What rewards need to know of these decisions; an error if one is not there."""
+        found = self.store.ledger.find_many(numbers)
+        for number in numbers:
+            if number not in found:
+                raise self._unknown(number)
+        return found
+
+    def _unknown(self, number: int) -> UnknownDecisionError:
+        return UnknownDecisionError(
+            f"No decision has id {number}; ids run from 1 to {self.store.ledger.last_id} here."
+        )
 
     @repeated
     def reward(self, number: int, value: float, key: str | None = None) -> str:
@@ -412,10 +424,10 @@ class Engine:
         with self.call(alone=self.counts_alone):
             played, now = self._known(number), time.time()
             if key is not None and played.key == key:
-                return _same_reward(played, value)
-            why = self._refusal(played, now)
+                return same_reward(played, value)
+            why = self.refusal(played, now)
             if why is not None:
-                self._refuse(number, now, value, why)
+                self.refuse(number, now, value, why)
                 return why
             record = RewardRecord(number, now, value, key)
             self.store.ledger.add_reward(record)
@@ -425,7 +437,8 @@ class Engine:
         self.count_alarms()
         return ACCEPTED
 
-    def _refusal(self, played: Played, now: float) -> str | None:
+    def refusal(self, played: Played, now: float) -> str | None:
+        """Why a reward is not taken in; None if it is."""
         if played.retracted:
             return RETRACTED
         if played.reward is not None:
@@ -433,7 +446,8 @@ class Engine:
         limit = self.settings.expire_after
         return EXPIRED if limit is not None and now - played.time > limit else None
 
-    def _refuse(self, number: int, now: float, value: float, why: str) -> None:
+    def refuse(self, number: int, now: float, value: float, why: str) -> None:
+        """Write down that a reward was not taken in."""
         self.store.ledger.add_refusal(RefusalRecord(number, now, value, why))
         _log.info("refused a reward of decision %d: %s", number, why)
 
@@ -446,30 +460,6 @@ class Engine:
         for number, played, value in seen:
             for alarm in self.learner.check(played.task, played.features, value, number):
                 self._sound(alarm, self.store.ledger.last_id)
-
-    @repeated
-    def reward_many(self, numbers: list[int], values: list[float]) -> list[str]:
-        """Many rewards in one transaction; memory follows when it is committed."""
-        ledger, outcomes = self.store.ledger, []
-        accepted: dict[int, tuple[Played, RewardRecord]] = {}
-        with self.call(alone=True):
-            known, now = [self._known(number) for number in numbers], time.time()
-            for number, played, value in zip(numbers, known, values, strict=True):
-                why = DUPLICATE if number in accepted else self._refusal(played, now)
-                outcomes.append(why or ACCEPTED)
-                if why is None:
-                    accepted[number] = played, RewardRecord(number, now, value, None)
-                    ledger.add_reward(accepted[number][1])
-                else:
-                    self._refuse(number, now, value, why)
-            self.watch_rewards(
-                (number, played, record.value) for number, (played, record) in accepted.items()
-            )
-        for number, (played, record) in accepted.items():
-            self.store.learn(number, played, record.value)
-            self.post(record)
-        self.count_alarms()
-        return outcomes
 
     @repeated
     def retract(self, number: int, why: str) -> str:
@@ -564,7 +554,7 @@ class _Call:
             self._engine.follower.after()
 
 
-def _same_reward(played: Played, value: float) -> str:
+def same_reward(played: Played, value: float) -> str:
     """The answer to a repetition is the one that was given first."""
     if played.reward != value:
         raise InputError(

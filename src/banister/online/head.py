@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from operator import attrgetter
 from typing import Any
@@ -56,6 +56,18 @@ class Head:
         self.links += 1
         count = COUNTS[type(record)]
         setattr(self, count, getattr(self, count) + 1)
+
+    def rows(self, records: Sequence[Record]) -> list[tuple[Any, ...]]:
+        """Many records more, all of one kind: each one's values, its link and the hash there."""
+        if not records:
+            return []
+        found, link, last = [], self.links, self.hash
+        for record in records:
+            link, last = link + 1, chained(last, record)
+            found.append((*record, link, last))
+        self.hash, self.links, count = last, link, COUNTS[type(records[0])]
+        setattr(self, count, getattr(self, count) + len(records))
+        return found
 
     def state(self) -> tuple[Any, ...]:
         """The head as it is now: `Head(*state)` is its equal."""

@@ -8,7 +8,7 @@ inside the transaction. A ledger that is `shared` has other writers too, see `ba
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -137,6 +137,9 @@ class Ledger(Protocol):
     def add_reward(self, record: RewardRecord) -> None:
         """An accepted reward."""
 
+    def add_rewards(self, records: Iterable[RewardRecord]) -> None:
+        """Many accepted rewards, in order."""
+
     def add_refusal(self, record: RefusalRecord) -> None:
         """A refused reward."""
 
@@ -173,8 +176,14 @@ class Ledger(Protocol):
     def find(self, number: int) -> Played | None:
         """What a reward needs to know of a decision; None if there is none."""
 
+    def find_many(self, numbers: Sequence[int]) -> dict[int, Played]:
+        """The same of many decisions, by id; those that are not there are left out."""
+
     def find_key(self, key: str) -> DecisionRecord | None:
         """The decision that was made under a key."""
+
+    def find_keys(self, keys: Sequence[str]) -> dict[str, DecisionRecord]:
+        """The decisions that were made under these keys."""
 
     def decision(self, number: int) -> DecisionRecord | None:
         """One decision; None if there is none."""

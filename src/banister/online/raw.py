@@ -208,8 +208,9 @@ def read_raw_logs(logs: Any, features: Features, **columns: Any) -> LogRows:
 
 
 def decide_frame(
-    bandit: SafeBandit, requests: Any, task: str, baseline: Any, baseline_reward: str | None, std: Any
-) -> Any:
+    bandit: SafeBandit, requests: Any, task: str, baseline: Any, baseline_reward: str | None, std: Any,
+    keys: Any,
+) -> Any:  # fmt: skip
     """Decisions for a frame of raw contexts, one a row, with everything on offer; as a frame."""
     features = bandit.features
     if features is None:
@@ -229,6 +230,7 @@ def decide_frame(
         baselines=index,
         baseline_rewards=rewards,
         baseline_reward_std=std,
+        keys=keys,
     )
     return _answers(requests, features.names, index, decisions)
 

@@ -61,16 +61,16 @@ def request(
 
 
 def decide_many(
-    tasks: Sequence[str], actions: Any, baselines: Any, rewards: Any, std: Any
+    tasks: Sequence[str], actions: Any, baselines: Any, rewards: Any, std: Any, keys: Any
 ) -> Call[list[Decision]]:
     """See `SafeBandit.decide_many`; every request has a key, so that the whole may be sent again."""
-    m, key = len(tasks), new_key()
+    m, names = len(tasks), _keys(keys, len(tasks))
     if not len(actions) == len(baselines) == m or (rewards is not None and len(rewards) != m):
         raise InputError(f"There are {m} tasks; give as many action sets, baselines and baseline rewards.")
     stds = np.broadcast_to(np.asarray(std, dtype=float), m)
     known = [None] * m if rewards is None else rewards
-    rows = zip(tasks, actions, baselines, known, stds, strict=True)
-    body = [request(t, a, b, None, None, r, s, f"{key}:{i}") for i, (t, a, b, r, s) in enumerate(rows)]
+    rows = zip(tasks, actions, baselines, known, stds, names, strict=True)
+    body = [request(t, a, b, None, None, r, s, key) for t, a, b, r, s, key in rows]
     return Call("POST", "/v1/decisions:batch", _decisions, {"requests": body})
 
 
@@ -80,14 +80,21 @@ def reward(number: int, value: float, key: str | None) -> Call[str]:
     return Call("POST", "/v1/rewards", lambda answer: str(answer["outcome"]), body)
 
 
-def reward_many(numbers: Sequence[int], values: Sequence[float]) -> Call[list[str]]:
+def reward_many(numbers: Sequence[int], values: Sequence[float], keys: Any) -> Call[list[str]]:
     """See `SafeBandit.reward_many`."""
     if len(numbers) != len(values):
         raise InputError(f"There are {len(numbers)} ids and {len(values)} rewards; give one reward per id.")
-    key = new_key()
-    rows = enumerate(zip(numbers, values, strict=True))
-    body = [{"id": _plain(n), "reward": _plain(v), "key": f"{key}:{i}"} for i, (n, v) in rows]
+    rows = zip(numbers, values, _keys(keys, len(numbers)), strict=True)
+    body = [{"id": _plain(n), "reward": _plain(v), "key": key} for n, v, key in rows]
     return Call("POST", "/v1/rewards:batch", lambda answer: list(answer["outcomes"]), {"rewards": body})
+
+
+def _keys(given: Any, m: int) -> list[str]:
+    """A key for each of m entries: the caller's own, or a new one."""
+    new, own = new_key(), [None] * m if given is None else list(given)
+    if len(own) != m:
+        raise InputError(f"There are {m} entries and {len(own)} keys; give one per entry, or None.")
+    return [f"{new}:{i}" if key is None else key for i, key in enumerate(own)]
 
 
 def retract(number: int, why: str) -> Call[str]:

@@ -111,17 +111,21 @@ class Client(_Sender):
     def decide_many(
         self, tasks: Sequence[str], actions: Sequence[ArrayLike], *, baselines: Sequence[int],
         baseline_rewards: Sequence[Any] | None = None, baseline_reward_std: ArrayLike = 0.0,
+        keys: Sequence[str | None] | None = None,
     ) -> list[Decision]:  # fmt: skip
         """Decisions for many requests, in order."""
-        return self._do(calls.decide_many(tasks, actions, baselines, baseline_rewards, baseline_reward_std))
+        given = tasks, actions, baselines, baseline_rewards, baseline_reward_std, keys
+        return self._do(calls.decide_many(*given))
 
     def reward(self, id: int, reward: float, *, key: str | None = None) -> str:  # noqa: A002
         """Take in the reward of a decision."""
         return self._do(calls.reward(id, reward, key))
 
-    def reward_many(self, ids: Sequence[int], rewards: Sequence[float]) -> list[str]:
+    def reward_many(
+        self, ids: Sequence[int], rewards: Sequence[float], *, keys: Sequence[str | None] | None = None
+    ) -> list[str]:
         """Take in many rewards."""
-        return self._do(calls.reward_many(ids, rewards))
+        return self._do(calls.reward_many(ids, rewards, keys))
 
     def retract(self, id: int, why: str) -> str:  # noqa: A002
         """Take a wrong reward back."""
@@ -205,18 +209,21 @@ class AsyncClient(_Sender):
     async def decide_many(
         self, tasks: Sequence[str], actions: Sequence[ArrayLike], *, baselines: Sequence[int],
         baseline_rewards: Sequence[Any] | None = None, baseline_reward_std: ArrayLike = 0.0,
+        keys: Sequence[str | None] | None = None,
     ) -> list[Decision]:  # fmt: skip
         """Decisions for many requests, in order."""
-        given = tasks, actions, baselines, baseline_rewards, baseline_reward_std
+        given = tasks, actions, baselines, baseline_rewards, baseline_reward_std, keys
         return await self._do(calls.decide_many(*given))
 
     async def reward(self, id: int, reward: float, *, key: str | None = None) -> str:  # noqa: A002
         """Take in the reward of a decision."""
         return await self._do(calls.reward(id, reward, key))
 
-    async def reward_many(self, ids: Sequence[int], rewards: Sequence[float]) -> list[str]:
+    async def reward_many(
+        self, ids: Sequence[int], rewards: Sequence[float], *, keys: Sequence[str | None] | None = None
+    ) -> list[str]:
         """Take in many rewards."""
-        return await self._do(calls.reward_many(ids, rewards))
+        return await self._do(calls.reward_many(ids, rewards, keys))
 
     async def retract(self, id: int, why: str) -> str:  # noqa: A002
         """Take a wrong reward back."""

@@ -61,14 +61,14 @@ class Desk:
         return made
 
     async def decide_many(self, requests: list[DecisionRequest]) -> list[Decision]:
-        """Decisions in order: in one transaction where all have actions and none a key, else one by one."""
+        """Decisions in order: in one transaction where all have actions, else one by one."""
         made = await self.long(lambda: self._decide_many(requests))
         self.metrics.decided((d, _left(d, r)) for d, r in zip(made, requests, strict=True))
         return made
 
     def _decide_many(self, requests: list[DecisionRequest]) -> list[Decision]:
         given = [request.arguments() for request in requests]
-        if any(g["actions"] is None or g["context"] is not None or g["key"] is not None for g in given):
+        if any(g["actions"] is None or g["context"] is not None for g in given):
             return [self.bandit.decide(**arguments) for arguments in given]
         return self.bandit.decide_many(
             [g["task"] for g in given],
@@ -76,6 +76,7 @@ class Desk:
             baselines=[g["baseline"] for g in given],
             baseline_rewards=_rewards([g["baseline_reward"] for g in given]),
             baseline_reward_std=[g["baseline_reward_std"] for g in given],
+            keys=[g["key"] for g in given],
         )
 
     async def reward(self, request: RewardRequest) -> str:
@@ -85,15 +86,16 @@ class Desk:
         return outcome
 
     async def reward_many(self, requests: list[RewardRequest]) -> list[str]:
-        """Rewards in order: in one transaction where none has a key, else one by one."""
+        """Rewards in order, in one transaction."""
         outcomes = await self.long(lambda: self._reward_many(requests))
         self.metrics.rewarded([r.id for r in requests], outcomes)
         return outcomes
 
     def _reward_many(self, requests: list[RewardRequest]) -> list[str]:
-        if any(r.key is not None for r in requests):
-            return [self.bandit.reward(r.id, r.reward, key=r.key) for r in requests]
-        return self.bandit.reward_many([r.id for r in requests], [r.reward for r in requests])
+        ids, rewards, keys = (
+            zip(*((r.id, r.reward, r.key) for r in requests), strict=True) if requests else ((),) * 3
+        )
+        return self.bandit.reward_many(ids, rewards, keys=keys)
 
     def close(self) -> None:
         """Finish what has begun, then give the store back."""

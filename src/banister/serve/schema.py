@@ -81,7 +81,7 @@ class DecisionRequest(_Given):
 
 
 class DecisionBatch(_Given):
-    """Many requests, decided in order. Without keys and contexts: in one transaction, all or none."""
+    """Many requests, decided in order; without contexts in one transaction, all or none."""
 
     requests: list[DecisionRequest]
 
@@ -96,7 +96,7 @@ class RewardRequest(_Given):
 
 
 class RewardBatch(_Given):
-    """Many rewards. Without keys: in one transaction, all or none."""
+    """Many rewards, in one transaction, all or none."""
 
     rewards: list[RewardRequest]
 

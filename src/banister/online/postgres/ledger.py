@@ -276,6 +276,10 @@ class PostgresLedger(Reader):
     def add_reward(self, record: RewardRecord) -> None:
         self._add(record)
 
+    def add_rewards(self, records: Iterable[RewardRecord]) -> None:
+        for record in records:
+            self._add(record)
+
     def add_refusal(self, record: RefusalRecord) -> None:
         self._add(record)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from heapq import merge
 from typing import Any
@@ -27,6 +27,11 @@ from banister.online.record import (
 
 _LAST = (1 << 62) - 1  # beyond every link and id
 _ALL = (0, _LAST)
+
+
+def _played(row: tuple[Any, ...]) -> Played:
+    task, features, *more = row
+    return Played(task, np.frombuffer(features), *more)
 
 
 class Reader:
@@ -83,11 +88,18 @@ class Reader:
         rows = self._rows(statements.FIND, number)
         if not rows:
             return None
-        task, features, is_baseline, claim, when, reward, key, retracted = rows[0]
-        return Played(task, np.frombuffer(features), is_baseline, claim, when, reward, key, retracted)
+        return _played(rows[0])
+
+    def find_many(self, numbers: Sequence[int]) -> dict[int, Played]:
+        known = [number for number in numbers if 0 < number < _LAST]
+        return {row[0]: _played(row[1:]) for row in self._rows(statements.FIND_MANY, known)}
 
     def find_key(self, key: str) -> DecisionRecord | None:
-        return next(iter(self._decisions("WHERE key = %b::text", key)), None)
+        return self.find_keys([key]).get(key)
+
+    def find_keys(self, keys: Sequence[str]) -> dict[str, DecisionRecord]:
+        found = self._decisions("WHERE key = ANY(%b::text[])", list(keys))
+        return {record.key: record for record in found if record.key is not None}
 
     def decision(self, number: int) -> DecisionRecord | None:
         if not 0 < number < 1 << 62:

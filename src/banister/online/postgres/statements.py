@@ -73,6 +73,7 @@ FIND = f"""
 SELECT {_WHAT}, d.time, r.value, r.key, t.id IS NOT NULL
 FROM decisions d LEFT JOIN rewards r ON r.id = d.id LEFT JOIN retractions t ON t.id = d.id WHERE d.id = %b
 """
+FIND_MANY = FIND.replace("SELECT", "SELECT d.id,").replace("= %b", "= ANY(%b)")
 REWARDED = f"""
 SELECT r.link, r.id, r.value, {_WHAT}
 FROM rewards r JOIN decisions d ON d.id = r.id WHERE r.link > %b AND r.link <= %b

@@ -5,11 +5,11 @@ One process writes, and holds the guard's lock. Readers open snapshots of their 
 
 from __future__ import annotations
 
-import math
+import json
 import os
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -169,6 +169,13 @@ class SqliteLedger:
         self._begin_now()
         self._db.execute(*statement)
 
+    def _add_many(self, records: Sequence[Record]) -> None:
+        """Records of one kind."""
+        assert self._open, "records are added within a transaction"
+        if records:
+            self._begin_now()
+            self._db.executemany(*self._writer.link_many(records))
+
     def add_task(self, label: str) -> int:
         code = self.head.tasks
         self._add(TaskRecord(code, label))
@@ -178,11 +185,13 @@ class SqliteLedger:
         self._add(record)
 
     def add_decisions(self, records: Iterable[DecisionRecord]) -> None:
-        for record in records:
-            self._add(record)
+        self._add_many(list(records))
 
     def add_reward(self, record: RewardRecord) -> None:
         self._add(record)
+
+    def add_rewards(self, records: Iterable[RewardRecord]) -> None:
+        self._add_many(list(records))
 
     def add_refusal(self, record: RefusalRecord) -> None:
         self._add(record)
@@ -239,16 +248,18 @@ class SqliteLedger:
             found = self._db.execute(statements.FIND, (number,)).fetchone()
         except sqlite3.Error as reason:
             raise opening.unusable(self.where, reason) from None
-        if found is None:
-            return None
-        task, features, is_baseline, claim, when, reward, key, retracted = found
-        claim = math.nan if claim is None else claim
-        features = np.frombuffer(features)
-        return Played(task, features, bool(is_baseline), claim, when, reward, key, retracted is not None)
+        return None if found is None else statements.played(*found)
+
+    def find_many(self, numbers: Sequence[int]) -> dict[int, Played]:
+        known = json.dumps([number for number in numbers if 0 < number < 1 << 62])
+        return {row[0]: statements.played(*row[1:]) for row in self._rows(statements.FIND_MANY, known)}
 
     def find_key(self, key: str) -> DecisionRecord | None:
-        found = list(self._read(DecisionRecord, "WHERE key = ?", key))
-        return found[0] if found else None
+        return self.find_keys([key]).get(key)
+
+    def find_keys(self, keys: Sequence[str]) -> dict[str, DecisionRecord]:
+        which = "WHERE key IN (SELECT value FROM json_each(?))"
+        return {record.key: record for record in self._read(DecisionRecord, which, json.dumps(keys))}
 
     def decision(self, number: int) -> DecisionRecord | None:
         if not 0 < number < 1 << 62:

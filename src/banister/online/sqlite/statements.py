@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 import secrets
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import merge
 from typing import Any
 
+import numpy as np
+
 from banister.online.head import Head
+from banister.online.ledger import Played
 from banister.online.record import (
     HASH_BYTES,
     AlarmRecord,
@@ -53,6 +56,7 @@ FIND = f"""
 SELECT {_WHAT}, d.time, r.value, r.key, t.id
 FROM decisions d LEFT JOIN rewards r ON r.id = d.id LEFT JOIN retractions t ON t.id = d.id WHERE d.id = ?
 """
+FIND_MANY = FIND.replace("SELECT", "SELECT d.id,").replace("= ?", "IN (SELECT value FROM json_each(?))")
 REWARDED = f"""
 SELECT r.id, r.value, {_WHAT}
 FROM rewards r JOIN decisions d ON d.id = r.id ORDER BY r.link
@@ -90,6 +94,10 @@ class Writer:
         head.add(record)
         return _INSERT[type(record)], (*record, head.links, head.hash)
 
+    def link_many(self, records: Sequence[Record]) -> tuple[str, list[tuple[Any, ...]]]:
+        """Many records of one kind: the statement that adds one, and the values of each."""
+        return _INSERT[type(records[0])], self.head.rows(records)
+
     def add(self, record: Record) -> None:
         """One record, within an open transaction."""
         self._db.execute(*self.link(record))
@@ -101,6 +109,16 @@ class Writer:
     def fall_back(self) -> None:
         """Forget what was added since the last commit."""
         self.head = Head(*self._written)
+
+
+def played(
+    task: int, features: bytes, is_baseline: int, claim: float | None, when: float, reward: float | None,
+    key: str | None, retracted: int | None,
+) -> Played:  # fmt: skip
+    """What a reward needs to know of its decision, from its columns."""
+    claimed = math.nan if claim is None else claim
+    vector = np.frombuffer(features)
+    return Played(task, vector, bool(is_baseline), claimed, when, reward, key, retracted is not None)
 
 
 def decision(row: tuple[Any, ...]) -> DecisionRecord:
