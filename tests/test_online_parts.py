@@ -11,11 +11,14 @@ from hypothesis import strategies as st
 
 from banister.errors import ModelFileError
 from banister.learner.blocks import Blocks
+from banister.learner.memory import SAMPLE
 from banister.online._digest import digests
 from banister.online.files import write_atomically
 from banister.online.model import Marks, Model
 from banister.online.model_file import pack, require, unpack
 from banister.online.needed import exploring, rows_needed
+from banister.online.sqlite.ledger import SqliteLedger
+from banister.online.store import Store
 from banister.online.tallies import Tallies
 from banister.safety.belief import Belief
 from banister.safety.frame import Frame
@@ -167,3 +170,90 @@ def test_a_model_file_round_trip(tmp_path):
     flipped[data.index(np.arange(3.0).tobytes()) + 9] ^= 1
     with pytest.raises(ModelFileError, match="not a whole"):
         unpack(bytes(flipped), "m")
+
+
+def state_of(store):
+    """Everything that a store remembers, to be compared."""
+    memory, tallies = store.memory, store.tallies
+    snapshot = memory.snapshot()
+    views = (getattr(tallies, name).view for name in ("decisions", "left", "moved", "shift", "margin"))
+    return [
+        *snapshot.plays.rows(), *snapshot.labels.rows(), snapshot.offered_task, snapshot.offered,
+        *(view[: len(store.labels)] for view in views), tallies.pairs, str(sorted(tallies.reasons.items())),
+        [tallies.first, tallies.last], [store.decisions, store.mixtures, store.rewards, memory._sampled],
+    ]  # fmt: skip
+
+
+def stores(bandit, n):
+    made = []
+    for _ in range(n):
+        store = Store(SqliteLedger(None))
+        for code, label in enumerate(bandit._engine.store.labels):
+            store.know_task(label, code)
+        store.open_memory(8)
+        made.append(store)
+    return made
+
+
+def assert_same_state(*compared):
+    first, *others = map(state_of, compared)
+    for other in others:
+        for a, b in zip(first, other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_many_are_remembered_as_one_after_the_other():
+    world, bandit = trained(100)
+    for _ in range(20):
+        bandit.decide(**{**world.request(), "baseline_reward": None})
+    world.play(bandit, 100)
+    records = list(bandit._engine.store.ledger.decisions())
+    assert {r.moved for r in records} == {True, False}
+    single, many, blocks = stores(bandit, 3)
+    for record in records:
+        single.remember(record)
+    many.remember_many(records)
+    for first in range(0, len(records), 7):
+        blocks.remember_many(records[first : first + 7])
+    assert_same_state(single, many, blocks)
+
+
+def test_a_margin_that_is_unknown_is_not_the_worst():
+    records = list(trained(150)[1]._engine.store.ledger.decisions())
+    base = records[0]
+    moved = [
+        base._replace(action=(base.baseline + 1) % 6, features=base.baseline_features, bound=b, floor=f)
+        for b, f in ((np.nan, 1.0), (3.0, 1.0), (np.nan, np.nan), (2.5, 1.0))
+    ]
+    single, many = stores(trained(150)[1], 2)
+    for record in moved:
+        single.remember(record)
+    many.remember_many(moved)
+    assert_same_state(single, many)
+    assert many.tallies.margin.view[base.task] == 1.5
+
+
+def test_more_offers_than_the_sample_has_room_for():
+    _, bandit = trained(10)
+    record = next(r for r in bandit._engine.store.ledger.decisions() if r.offered is not None)
+    rng = np.random.default_rng(0)
+    records = [
+        record._replace(id=i, offered=rng.standard_normal(8).tobytes()) for i in range(1, 2 * SAMPLE + 100)
+    ]
+    single, many = stores(bandit, 2)
+    for one in records:
+        single.remember(one)
+    many.remember_many(records)
+    assert_same_state(single, many)
+
+
+def test_many_rewards_are_learned_as_one_after_the_other():
+    _, bandit = trained(60)
+    ledger = bandit._engine.store.ledger
+    rewards = [(r.id, ledger.find(r.id), r.value) for r in ledger.rewards()]
+    single, many = stores(bandit, 2)
+    for number, played, value in rewards:
+        single.learn(number, played, value)
+    many.learn_many(rewards)
+    many.learn_many([])
+    assert_same_state(single, many)

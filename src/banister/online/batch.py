@@ -31,6 +31,7 @@ from banister.online.record import DecisionRecord
 from banister.safety.exploration import ConservativeMixture
 from banister.safety.reasons import REASONS, Reason
 
+_NAMES = [reason.value for reason in REASONS]
 _ROWS = 2048  # requests judged at once; bounds the memory beside the actions themselves
 
 
@@ -181,11 +182,12 @@ def decide_batch(engine: Engine, batch: Batch, mixture: ConservativeMixture | No
     before, new, records = _made(engine, batch)
     if new:
         engine.open_memory(len(batch.actions[0][0]))
-        for record in records:
-            engine.store.remember(record)
+        engine.store.remember_many(records)
     engine.count_alarms()
-    made = {i: Decision.of(r, batch.labels[i]) for i, r in zip(new, records, strict=True)} | before
-    return [made[i] for i in range(len(batch))]
+    made = Decision.of_many(records, [batch.labels[i] for i in new]) if new else []
+    for i, decision in sorted(before.items()):
+        made.insert(i, decision)
+    return made
 
 
 def _made(engine: Engine, batch: Batch) -> tuple[dict[int, Decision], list[int], list[DecisionRecord]]:
@@ -259,16 +261,45 @@ def _judged(engine: Engine, batch: Batch, rows: slice, task: Int) -> Iterator[De
     verdicts = engine.learner.decide(task, actions, baseline, usual, low, high, std)
     certified = verdicts.chosen >= 0
     action = np.where(certified, verdicts.chosen, baseline)
-    first, now, K = engine.store.ledger.next_id(), time.time(), actions.shape[1]
+    moved = (action != baseline).tolist()
+    usual_bytes, chosen_bytes = _rows_of(usual), _rows_of(actions[np.arange(len(task)), action])
+    now, K, keep = time.time(), actions.shape[1], engine.settings.keep_actions
+    version, samples, sampled = engine.model.version, Memory.samples, Memory.sampled
     columns = zip(
-        count(first), task.tolist(), action.tolist(), baseline.tolist(), certified.tolist(),
-        verdicts.code.tolist(), verdicts.bound.tolist(), verdicts.floor.tolist(), low.tolist(), high.tolist(),
-        std.tolist(), digests(actions).tolist(), actions, batch.keys[rows], strict=False,
+        count(engine.store.ledger.next_id()), task.tolist(), action.tolist(), baseline.tolist(),
+        certified.tolist(), verdicts.code.tolist(), verdicts.bound.tolist(), verdicts.floor.tolist(),
+        low.tolist(), high.tolist(), std.tolist(), digests(actions).tolist(), actions, batch.keys[rows],
+        usual_bytes, chosen_bytes, moved, strict=False,
     )  # fmt: skip
-    for number, t, a, b, sure, code, bound, floor, least, most, error, mark, own, key in columns:
-        yield DecisionRecord(
-            number, now, t, engine.model.version, a, b, sure, REASONS[code].value, bound, floor, least, most,
-            error, 1.0, None, None, None, K, mark, own[b].tobytes(), None if a == b else own[a].tobytes(),
-            own[Memory.sampled(number, K)].tobytes() if Memory.samples(number) else None,
-            own.tobytes() if engine.settings.keep_actions else None, key,
-        )  # fmt: skip
+    make = DecisionRecord._make
+    for (
+        number,
+        t,
+        a,
+        b,
+        sure,
+        code,
+        bound,
+        floor,
+        least,
+        most,
+        error,
+        mark,
+        own,
+        key,
+        x_b,
+        x,
+        left,
+    ) in columns:
+        yield make((
+            number, now, t, version, a, b, sure, _NAMES[code], bound, floor, least, most, error, 1.0, None,
+            None, None, K, mark, x_b, x if left else None,
+            own[sampled(number, K)].tobytes() if samples(number) else None,
+            own.tobytes() if keep else None, key,
+        ))  # fmt: skip
+
+
+def _rows_of(matrix: Float) -> list[bytes]:
+    """The bytes of each row."""
+    whole, size = matrix.tobytes(), matrix.shape[1] * matrix.itemsize
+    return [whole[first : first + size] for first in range(0, len(whole), size)]

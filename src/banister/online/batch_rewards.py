@@ -24,9 +24,10 @@ def reward_batch(
             for number, value, key in zip(numbers, values, keys, strict=True)
         ]
         engine.store.ledger.add_rewards([record for _, record in accepted.values()])
-        engine.watch_rewards((number, played, record.value) for number, (played, record) in accepted.items())
-    for number, (played, record) in accepted.items():
-        engine.store.learn(number, played, record.value)
+        learned = [(number, played, record.value) for number, (played, record) in accepted.items()]
+        engine.watch_rewards(learned)
+    engine.store.learn_many(learned)
+    for _, record in accepted.values():
         engine.post(record)
     engine.count_alarms()
     return outcomes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy as np
 from banister.data import Float
 from banister.online.record import DecisionRecord
 from banister.safety.promise import Promise
+
+_DECISION = Promise.DECISION.value
 
 
 class Decision(NamedTuple):
@@ -53,7 +56,7 @@ class Decision(NamedTuple):
     arm: str | None = None
     probability: float = 1.0
     probabilities: Float | None = None
-    promise: str = Promise.DECISION.value
+    promise: str = _DECISION
     limited_by: str | None = None
 
     @classmethod
@@ -62,8 +65,21 @@ class Decision(NamedTuple):
         return cls(
             record.id, label, record.action, record.played.copy(), record.certified, record.bound,
             record.floor, record.reason, record.version, None, record.probability, record.odds,
-            record.promise or Promise.DECISION.value, record.limited_by,
+            record.promise or _DECISION, record.limited_by,
         )  # fmt: skip
+
+    @classmethod
+    def of_many(cls, records: Sequence[DecisionRecord], labels: Sequence[str]) -> list[Decision]:
+        """The same of records with equally many features, whose rows are read together."""
+        whole = bytearray().join(r.baseline_features if r.features is None else r.features for r in records)
+        rows = np.frombuffer(whole).reshape(len(records), -1)
+        return [
+            cls(
+                r.id, label, r.action, row, r.certified, r.bound, r.floor, r.reason, r.version, None,
+                r.probability, r.odds, r.promise or _DECISION, r.limited_by,
+            )
+            for r, label, row in zip(records, labels, rows, strict=True)
+        ]  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it: NaN becomes None."""

@@ -19,10 +19,13 @@ MIXTURE = -1  # in place of an action's index
 HASH_BYTES = 32  # 256 bits: nobody finds two histories with one head
 
 
+_LENGTHS = [struct.Struct(f"<{n}q") for n in range(10)]
+
+
 def _content(kind: bytes, numbers: bytes, *parts: bytes | None) -> bytes:
     """What is hashed of a record: the kind, and the fields with their lengths, so that none can move."""
-    lengths = struct.pack(f"<{len(parts)}q", *[-1 if p is None else len(p) for p in parts])
-    return b"".join((kind, numbers, lengths, *[p for p in parts if p]))
+    lengths = _LENGTHS[len(parts)].pack(*[-1 if p is None else len(p) for p in parts])
+    return b"".join([kind, numbers, lengths, *filter(None, parts)])
 
 
 def leaf(record: Record) -> bytes:
@@ -40,11 +43,6 @@ def chained_at_first(head: bytes, record: Record) -> bytes:
     return blake2b(head + record.content(), digest_size=HASH_BYTES).digest()
 
 
-def _plain(value: float) -> float:
-    """One NaN and one zero: databases keep NaN as NULL and may drop the sign of zero."""
-    return value + 0.0 if value == value else math.nan
-
-
 def _text(value: str | None) -> bytes | None:
     return None if value is None else value.encode("utf-8", "surrogatepass")
 
@@ -60,7 +58,10 @@ class TaskRecord(NamedTuple):
         return _content(b"task", struct.pack("<q", self.code), _text(self.label))
 
 
-_DECISION = struct.Struct("<qdqqqqqddddddqq")
+# A decision's numbers, then the lengths of what follows. One NaN and one zero: databases keep NaN as NULL and
+# may drop the sign of zero.
+_DECISION = struct.Struct("<qdqqqqqddddddqq9q")
+_NAN = math.nan
 
 
 class DecisionRecord(NamedTuple):
@@ -133,16 +134,18 @@ class DecisionRecord(NamedTuple):
 
     def content(self) -> bytes:
         """What is hashed of it."""
+        (
+            number, when, task, version, action, baseline, certified, reason, bound, floor, low, high, std,
+            probability, probabilities, promise, limited_by, n_actions, digest, *rows, key,
+        ) = self  # fmt: skip
+        named = _text(reason), probabilities, _text(promise), _text(limited_by), *rows, _text(key)
         numbers = _DECISION.pack(
-            self.id, self.time, self.task, self.version, self.action, self.baseline, self.certified,
-            _plain(self.bound), _plain(self.floor), _plain(self.low), _plain(self.high), self.std + 0.0,
-            self.probability, self.n_actions, self.digest,
+            number, when, task, version, action, baseline, certified,
+            bound + 0.0 if bound == bound else _NAN, floor + 0.0 if floor == floor else _NAN,
+            low + 0.0 if low == low else _NAN, high + 0.0 if high == high else _NAN, std + 0.0,
+            probability, n_actions, digest, *[-1 if part is None else len(part) for part in named],
         )  # fmt: skip
-        return _content(
-            b"decision", numbers, _text(self.reason), self.probabilities, _text(self.promise),
-            _text(self.limited_by), self.baseline_features, self.features, self.offered, self.actions,
-            _text(self.key),
-        )  # fmt: skip
+        return b"".join([b"decision", numbers, *filter(None, named)])
 
 
 _REWARD = struct.Struct("<qdd")

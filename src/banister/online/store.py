@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from hashlib import blake2b
+from itertools import compress
+from operator import attrgetter
 
 import numpy as np
 
-from banister.data import Int
+from banister.data import Float, Int
 from banister.errors import DataFileError
 from banister.features.base import Features
 from banister.learner.memory import SAMPLE, Memory
@@ -17,6 +20,13 @@ from banister.online.log_blocks import Log, Rows, read_block
 from banister.online.model import Marks
 from banister.online.record import HASH_BYTES, AlarmRecord, DecisionRecord, LogRecord
 from banister.online.tallies import Tallies
+
+_LABEL = tuple(map(attrgetter, ("high", "std", "id")))  # what memory keeps of a claimed reward
+
+
+def _matrix(rows: list[bytes]) -> Float:
+    """(m, d) from the bytes of each row."""
+    return np.frombuffer(b"".join(rows)).reshape(len(rows), -1) if rows else np.zeros((0, 0))
 
 
 class Store:
@@ -90,6 +100,38 @@ class Store:
         self.decisions += 1
         self.mixtures += record.action < 0
 
+    def remember_many(self, records: Sequence[DecisionRecord]) -> None:
+        """Memory follows the ledger: many decisions more, in order; the same as one after the other."""
+        if self.behind or not records:
+            return
+        task = np.array([r.task for r in records])
+        baseline = _matrix([r.baseline_features for r in records])
+        self._remember_labels(records, task, baseline)
+        self._remember_offers(records, task, baseline)
+        moved = np.array([i for i, r in enumerate(records) if r.moved], dtype=np.int64)
+        played = _matrix([r.features or b"" for r in records if r.moved]).reshape(-1, baseline.shape[1])
+        margin = np.array([r.bound - r.floor for r in records])
+        self.tallies.count_many(task, margin, moved, played - baseline[moved])
+        for record in records:
+            self.tallies.explain(record.task, record.reason, record.time)
+        self.decisions += len(records)
+        self.mixtures += sum(r.action < 0 for r in records)
+
+    def _remember_labels(self, records: Sequence[DecisionRecord], task: Int, baseline: Float) -> None:
+        known = [r.low == r.high for r in records]
+        columns = (np.array([get(r) for r in compress(records, known)]) for get in _LABEL)
+        assert self.memory is not None
+        self.memory.labels.extend(task[known], baseline[known], *columns)
+
+    def _remember_offers(self, records: Sequence[DecisionRecord], task: Int, baseline: Float) -> None:
+        some = [i for i, r in enumerate(records) if r.offered is not None]
+        offered = _matrix([records[i].offered or b"" for i in some]).reshape(-1, baseline.shape[1])
+        assert self.memory is not None
+        for first in range(0, len(some), SAMPLE):  # of more than that the sample would keep only the last
+            self.memory.offer_many(task[some[first : first + SAMPLE]], offered[first : first + SAMPLE])
+        for row, i in zip(offered, some, strict=True):
+            self.tallies.pair(row, baseline[i])
+
     def learn(self, number: int, played: Played, value: float) -> None:
         """Memory follows the ledger: one reward more."""
         assert self.memory is not None
@@ -98,6 +140,16 @@ class Store:
             return
         self.memory.plays.add(played.task, played.features, value, played.is_baseline, played.claim, number)
         self.rewards += 1
+
+    def learn_many(self, rewards: Sequence[tuple[int, Played, float]]) -> None:
+        """Memory follows the ledger: many rewards more, in order; the same as one after the other."""
+        if self.behind or not rewards:
+            self.seen.update(number for number, _, _ in rewards)
+            return
+        number, played, value = zip(*rewards, strict=True)
+        task, features, is_baseline, claim, *_ = zip(*played, strict=True)
+        columns = (np.array(c) for c in (number, value, task, features, is_baseline, claim))
+        self.learn_block(Rewarded(*columns))
 
     def learn_block(self, block: Rewarded) -> None:
         """Memory follows the ledger: many rewards, in the order of the chain."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from banister.data import Float
+from banister.data import Float, Int
 from banister.safety.gates import EVERY_TASK
 
 _PAIRS = 1024  # requests whose baseline and one other action are kept, to tell how many rows are needed
@@ -80,6 +80,16 @@ class Tallies:
             self.shift.view[task] += step
             if margin < self.margin.view[task]:
                 self.margin.view[task] = margin
+
+    def count_many(self, task: Int, margin: Float, moved: Int, steps: Float) -> None:
+        """Count decisions in order; `moved` are the places of those that left the baseline, by `steps`."""
+        self.make_room(int(task.max()))
+        np.add.at(self.decisions.view, task, 1)
+        left = task[moved]
+        np.add.at(self.left.view, left, 1)
+        np.add.at(self.moved.view, left, 1)
+        np.add.at(self.shift.view, left, steps)
+        np.fmin.at(self.margin.view, left, margin[moved])
 
     def start_anew(self, task: int) -> None:
         """After a drift of a task, or of all: what was gained before no longer counts."""

@@ -7,12 +7,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-import numpy as np
-
 from banister.online.bandit import SafeBandit
 from banister.online.decision import Decision
 from banister.serve.metrics import Metrics
-from banister.serve.schema import DecisionRequest, RewardRequest
+from banister.serve.schema import DecisionRequest, RewardRequest, matrices
 
 T = TypeVar("T")
 _THREADS = 4  # the bandit does one thing at a time; the others wait for it, or read
@@ -63,20 +61,19 @@ class Desk:
     async def decide_many(self, requests: list[DecisionRequest]) -> list[Decision]:
         """Decisions in order: in one transaction where all have actions, else one by one."""
         made = await self.long(lambda: self._decide_many(requests))
-        self.metrics.decided((d, _left(d, r)) for d, r in zip(made, requests, strict=True))
+        self.metrics.decided([(d, _left(d, r)) for d, r in zip(made, requests, strict=True)])
         return made
 
     def _decide_many(self, requests: list[DecisionRequest]) -> list[Decision]:
-        given = [request.arguments() for request in requests]
-        if any(g["actions"] is None or g["context"] is not None for g in given):
-            return [self.bandit.decide(**arguments) for arguments in given]
+        if any(r.actions is None or r.context is not None for r in requests):
+            return [self.bandit.decide(**request.arguments()) for request in requests]
         return self.bandit.decide_many(
-            [g["task"] for g in given],
-            _stacked([g["actions"] for g in given]),
-            baselines=[g["baseline"] for g in given],
-            baseline_rewards=_rewards([g["baseline_reward"] for g in given]),
-            baseline_reward_std=[g["baseline_reward_std"] for g in given],
-            keys=[g["key"] for g in given],
+            [r.task for r in requests],
+            matrices([r.actions for r in requests]),
+            baselines=[r.baseline for r in requests],
+            baseline_rewards=_rewards([r.baseline_reward for r in requests]),
+            baseline_reward_std=[r.baseline_reward_std for r in requests],
+            keys=[r.key for r in requests],
         )
 
     async def reward(self, request: RewardRequest) -> str:
@@ -92,10 +89,8 @@ class Desk:
         return outcomes
 
     def _reward_many(self, requests: list[RewardRequest]) -> list[str]:
-        ids, rewards, keys = (
-            zip(*((r.id, r.reward, r.key) for r in requests), strict=True) if requests else ((),) * 3
-        )
-        return self.bandit.reward_many(ids, rewards, keys=keys)
+        ids, rewards = [r.id for r in requests], [r.reward for r in requests]
+        return self.bandit.reward_many(ids, rewards, keys=[r.key for r in requests])
 
     def close(self) -> None:
         """Finish what has begun, then give the store back."""
@@ -114,12 +109,6 @@ def _is_embedded(bandit: SafeBandit) -> bool:
 def _left(made: Decision, request: DecisionRequest) -> bool:
     played = made.arm if isinstance(request.baseline, str) else made.action
     return played != request.baseline
-
-
-def _stacked(sets: list[Any]) -> Any:
-    """One array where all sets have one shape: it is checked once, and not set by set."""
-    alike = sets and all(isinstance(a, np.ndarray) and a.shape == sets[0].shape for a in sets)
-    return np.stack(sets) if alike else sets
 
 
 def _rewards(given: list[Any]) -> list[Any]:

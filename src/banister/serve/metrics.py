@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter as Tally
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -55,14 +55,12 @@ class Metrics:
         )
         self._times: OrderedDict[int, float] = OrderedDict()
 
-    def decided(self, made: Iterable[tuple[Decision, bool]]) -> None:
+    def decided(self, made: Sequence[tuple[Decision, bool]]) -> None:
         """Count decisions, each with whether it left the baseline."""
-        now, reasons = time.time(), Tally[str]()
-        for decision, left in made:
-            reasons[decision.reason] += 1
-            self.left.inc(left)
-            self._times[decision.id] = now
-        for reason, count in reasons.items():
+        now = time.time()
+        self.left.inc(sum(left for _, left in made))
+        self._times.update((decision.id, now) for decision, _ in made)
+        for reason, count in Tally(decision.reason for decision, _ in made).items():
             self.decisions.labels(reason).inc(count)
         while len(self._times) > _REMEMBERED:
             self._times.popitem(last=False)

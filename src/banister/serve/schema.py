@@ -160,6 +160,15 @@ def matrix(rows: list[list[float]] | Packed) -> Any:
     return rows
 
 
+def matrices(sets: list[Any]) -> Any:
+    """(m, K, d) where all sets are packed and of one shape, and so are checked at once; else one by one."""
+    if not sets or not all(isinstance(s, Packed) and s.shape == sets[0].shape for s in sets):
+        return [matrix(s) for s in sets]
+    rows, columns = sets[0].shape
+    whole = unpack((len(sets) * rows, columns), b"".join(s.float64 for s in sets))
+    return whole.reshape(len(sets), rows, columns)
+
+
 def read(kind: type[Body], body: bytes) -> Body:
     """A body, or an error that says what is wrong with it."""
     try:
