@@ -187,6 +187,29 @@ def test_a_call_whose_answer_was_lost_is_made_once(shop: tuple[str, Path, World]
     assert client.receipt().decisions == made.id + 3
 
 
+def test_batches_carry_their_callers_keys(shop: tuple[str, Path, World]) -> None:
+    url, _, world = shop
+    requests = [world.request() for _ in range(3)]
+    many: dict[str, Any] = {name + "s": [r[name] for r in requests] for name in ("task", "baseline")}
+    many["actions"] = [r["actions"] for r in requests]
+    with bn.Client(url) as client:
+        first = client.decide_many(**many, keys=["a", None, "c"])
+        again = client.decide_many(**many, keys=["a", None, "c"])
+        assert [d.id for d in again] == [first[0].id, first[2].id + 1, first[2].id]
+        before = client.receipt()
+        with pytest.raises(InputError, match="came with another request"):
+            client.decide_many(**{**many, "tasks": ["new", "newer", "newest"]}, keys=["x", "y", "c"])
+        with pytest.raises(UnknownDecisionError):
+            client.reward_many([first[0].id, 10**9], [0.5, 0.5], keys=["r", "s"])
+        assert client.receipt() == before  # all or none
+        for _ in range(2):
+            assert client.reward_many([first[0].id], [0.5], keys=["r"]) == ["accepted"]
+        for call in (client.decide_many, client.reward_many):
+            given = many if call == client.decide_many else {"ids": [1, 2, 3], "rewards": [0.1] * 3}
+            with pytest.raises(InputError, match="3 entries and 1 keys"):
+                call(**given, keys=["a"])
+
+
 def test_a_service_that_never_answers_is_told(shop: tuple[str, Path, World]) -> None:
     client, line = flaky(shop[0], ["lost"] * 9, retries=2)
     with pytest.raises(ServiceError, match="does not answer") as lost:

@@ -132,7 +132,7 @@ def test_only_so_many_decisions_are_remembered_for_their_delay(monkeypatch: pyte
     monkeypatch.setattr(metrics, "_REMEMBERED", 2)
     bandit, counted = bn.SafeBandit(0.1, refits="manual"), Metrics()
     made = [bandit.decide("a", np.eye(2), baseline=0) for _ in range(3)]
-    counted.decided((d, False) for d in made)
+    counted.decided([(d, False) for d in made])
     counted.rewarded([d.id for d in made], ["accepted"] * 3)
     assert b"banister_reward_delay_seconds_count 2.0" in counted.text()
 

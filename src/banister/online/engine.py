@@ -456,7 +456,7 @@ class Engine:
         if not self.settings.drift_guard:
             return
         seen = list(rewards)
-        self._unseen.append(self.learner.watch.state([played.task for _, played, _ in seen]))
+        self._unseen.append(self.learner.watch.state(list({played.task for _, played, _ in seen})))
         for number, played, value in seen:
             for alarm in self.learner.check(played.task, played.features, value, number):
                 self._sound(alarm, self.store.ledger.last_id)

@@ -71,10 +71,12 @@ class Guard:
                 "more is taken in. Close this bandit and load the store again."
             )
         for path, before in self._seen.items():
-            self._check_file(path, before)
+            now = _stat(path)
+            if now is None or not _same(before, now) or now.st_size != before.st_size:
+                self._check_file(path, before, now)
 
-    def _check_file(self, path: str, before: os.stat_result) -> None:
-        now = _stat(path)
+    def _check_file(self, path: str, before: os.stat_result, now: os.stat_result | None) -> None:
+        """A file that is not as it was may only have grown."""
         if now is None or not _same(before, now):
             what = "is gone" if now is None else "was replaced by another file"
             raise StoreError(
@@ -86,8 +88,7 @@ class Guard:
                 f"{path} was cut from {before.st_size} to {now.st_size} bytes while the store was open; "
                 "nothing more is taken in. Restore a copy made with bandit.save."
             )
-        if now.st_size > before.st_size:
-            self._seen[path] = now
+        self._seen[path] = now
 
     @property
     def own_process(self) -> bool:
@@ -144,4 +145,4 @@ def _stat(path: str) -> os.stat_result | None:
 
 
 def _same(a: os.stat_result, b: os.stat_result | None) -> bool:
-    return b is not None and (a.st_ino, a.st_dev) == (b.st_ino, b.st_dev)
+    return b is not None and a.st_ino == b.st_ino and a.st_dev == b.st_dev
