@@ -88,7 +88,8 @@ class Tallies:
         left = task[moved]
         np.add.at(self.left.view, left, 1)
         np.add.at(self.moved.view, left, 1)
-        np.add.at(self.shift.view, left, steps)
+        for t, step in zip(left.tolist(), steps, strict=True):  # for rows quicker than `np.add.at`
+            self.shift.view[t] += step
         np.fmin.at(self.margin.view, left, margin[moved])
 
     def start_anew(self, task: int) -> None:
