@@ -22,7 +22,7 @@ from banister.online.logs import LogRows, numbers, optional, propensities, task_
 if TYPE_CHECKING:
     from banister.online.bandit import SafeBandit
 
-_ENCODED = 16 * BLOCK  # rows whose contexts are encoded at once: tens of megabytes, and few calls
+_ENCODED = 4 * BLOCK  # rows whose contexts are encoded at once: few calls, and some megabytes
 
 
 def settled(bandit: SafeBandit, given: Features | None) -> Features | None:

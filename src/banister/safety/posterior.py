@@ -212,7 +212,7 @@ class Posterior:
         """
         own = 1.0 - _sum("tri,tri->ti", self.G, self.PG)
         plays, total = own[:, : self.info.plays].sum(axis=1), own.sum(axis=1)
-        shared = _sum("tri,tri->t", self.PG, learned @ self.PG)
+        shared = _sum("trs,trs->t", learned, self.PG @ _turned(self.PG))
         more: Float = 1.0 + shared / np.maximum(total, 1e-300)
         return plays * more, (total - plays) * more
 
