@@ -9,14 +9,17 @@ from banister.data import Float
 
 
 class Open:
-    """Covariance `S⁻¹` of (μ, L), in blocks (q, q, p, p), q = k + 1: what all rows leave open of them."""
+    """Covariance `S⁻¹` of (μ, L), in blocks (q, q, p, p), q = k + 1: what all rows leave open of them.
+
+    `sums` (pairs, p p) are those that go with each product of two coefficients.
+    """
 
     def __init__(self, blocks: Float) -> None:
         q, _, p, _ = blocks.shape
         self.blocks, self._pairs = blocks, np.triu_indices(q)
         both = blocks + np.swapaxes(blocks, 0, 1)
         both[np.arange(q), np.arange(q)] /= 2
-        self._sums = both[self._pairs].reshape(-1, p * p)
+        self.sums = both[self._pairs].reshape(-1, p * p)
 
     @classmethod
     def of_precision(cls, S: Float, q: int) -> Open:
@@ -28,7 +31,7 @@ class Open:
         """`(c ⊗ I)' S⁻¹ (c ⊗ I)` of each task, (T, p, p), for coefficients c (T, q)."""
         a, b = self._pairs
         p = self.blocks.shape[2]
-        return ((c[:, a] * c[:, b]) @ self._sums).reshape(len(c), p, p)
+        return ((c[:, a] * c[:, b]) @ self.sums).reshape(len(c), p, p)
 
     def times(self, factor: float) -> Open:
         """That much more of it."""

@@ -28,7 +28,7 @@ from banister.solver.kernels import compiled, dot
 
 _FREE = 1e-9  # of a task's own information: keeps the inverse of coefficients left free defined
 _NOTHING = 1e-9  # precision of coefficients of a task without rows
-_ROUNDING = 1e-13  # of the prior variance: what is left of it beyond this many digits is not known
+ROUNDING = 1e-13  # of the prior variance: what is left of it beyond this many digits is not known
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,7 +235,7 @@ class Posterior:
         root = np.concatenate(parts, axis=2)
         V = root @ _turned(root)
         prior = D[:, :, 0] + (self.shared.L**2).sum(axis=1)
-        np.einsum("tii->ti", V)[...] += _ROUNDING**2 * prior
+        np.einsum("tii->ti", V)[...] += ROUNDING**2 * prior
         return symmetric(V + away @ opened @ _turned(away)), away
 
 
