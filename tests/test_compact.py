@@ -55,7 +55,10 @@ def test_products_with_rows_are_those_with_the_dense_matrices(both):
             x, out = rng.standard_normal(len(V)), np.empty(len(V))
             _matrix_kernels.times(of, x, out)
             np.testing.assert_allclose(out, V @ x, rtol=1e-9, atol=1e-9 * np.abs(V).max())
-            assert _matrix_kernels.square(of, x) == pytest.approx(x @ V @ x, rel=1e-9)
+            assert _matrix_kernels.square(of, x, out) == pytest.approx(x @ V @ x, rel=1e-9)
+            _matrix_kernels.completed(of, x, out)
+            np.testing.assert_allclose(out, away.T @ x, rtol=1e-9, atol=1e-9)
+            out[:] = np.nan
             _matrix_kernels.turned(of, x, out)
             np.testing.assert_allclose(out, away.T @ x, rtol=1e-9, atol=1e-9)
 

@@ -63,8 +63,13 @@ class Learner:
         b, c = belief, self.constraint
         self._frozen = (
             c.literal, c.alpha, b.frame.shift, b.frame.scale, b.frame.reward,
-            b.mean, Dense(b.V, b.away), b.left, b.z, b.labelled, b.label_error,
+            b.mean, self._dense(), b.left, b.z, b.labelled, b.label_error,
         )  # fmt: skip
+
+    def _dense(self) -> Dense | None:
+        """The matrices of all tasks; None where they are kept as rows."""
+        V, away = self.belief.V, self.belief.away
+        return None if isinstance(V, PerTask) or isinstance(away, PerTask) else Dense(V, away)
 
     @property
     def settled(self) -> bool:
@@ -110,7 +115,7 @@ class Learner:
         out.code[shut] = self.gates.codes[task[shut]]
         for t in np.unique(task[~shut]).tolist():
             mine = np.flatnonzero(task == t)
-            part = Verdicts(*(column[mine] for column in out))
+            part = Verdicts(out.chosen[mine], out.bound[mine], out.floor[mine], out.code[mine])
             self._judge_task(t, [column[mine] for column in rest], part)
             for whole, some in zip(out, part, strict=True):
                 whole[mine] = some

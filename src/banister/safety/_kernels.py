@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from banister.safety._matrix_kernels import square, taken, times, turned
+from banister.safety._matrix_kernels import completed, square, taken, times, turned
 from banister.safety.reasons import BASELINE_BEST, CERTIFIED, DISAGREES, IDENTICAL, OPEN, TOO_UNCERTAIN
 from banister.solver.kernels import compiled, dot
 
@@ -33,17 +33,17 @@ def standardise(x, shift, scale, z):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _left_over(of, x, xb, beta, left, g, own):  # type: ignore[no-untyped-def]
+def _left_over(own, own_b, beta, left):  # type: ignore[no-untyped-def]
     """Variance allowed for not knowing the left-over's own: `UP √(Σ (away'(x − β x_b))_j⁴ left_j²)`.
 
-    It reads p² numbers that nothing else needs, so it is asked for last; `g` and `own` are room to work.
+    Args:
+        own, own_b: away'x and away'x_b, each of which costs p²: they are made where they are needed, once.
+        beta, left: see above.
     """
-    for j in range(g.shape[0]):
-        g[j] = x[j] - beta * xb[j]
-    turned(of, g, own)
     total = 0.0
     for j in range(left.shape[0]):
-        total += (own[j] * own[j] * left[j]) ** 2
+        turn = own[j] - beta * own_b[j]
+        total += (turn * turn * left[j]) ** 2
     return UP * np.sqrt(total)
 
 
@@ -73,7 +73,7 @@ def _best_untried(mean, tried):  # type: ignore[no-untyped-def]
 
 @compiled
 def _difference(  # type: ignore[no-untyped-def]
-    mean, mean_b, variance, cross, var_b, of, zx, zb, left, g, own, alpha, literal, z
+    mean, mean_b, variance, cross, var_b, own, own_b, left, alpha, literal, z
 ):
     """The best lower bound on `(x − (1∓α) x_b)'θ`: one that is not negative clears the floor without r_b."""
     best = -np.inf
@@ -81,7 +81,7 @@ def _difference(  # type: ignore[no-untyped-def]
         if literal and sign > 0:
             continue
         f = 1.0 + sign * alpha
-        spread = variance - 2 * f * cross + f * f * var_b + _left_over(of, zx, zb, f, left, g, own)
+        spread = variance - 2 * f * cross + f * f * var_b + _left_over(own, own_b, f, left)
         best = max(best, _below(mean - f * mean_b, spread, z))
     return best
 
@@ -107,8 +107,8 @@ def judge(  # type: ignore[no-untyped-def]
         std: (m,) standard error of a number.
         literal, alpha: the floor.
         shift, scale, unit: of the features (d,) and of rewards.
-        mean_of, matrices, left, z_of, labelled, label_error: the belief; `matrices` are `Dense` of all tasks, or
-            `Factored` where all requests are of one.
+        mean_of, matrices, left, z_of, labelled, label_error: the belief; `matrices` are `Dense` of all tasks,
+            or `Factored` where all requests are of one.
         gate: (T,) why a task's gate is shut, `OPEN` if it is not; a contradicted label shuts it from that
             request on.
         chosen, bound, floor, code: (m,) results; `chosen` is −1 where the baseline is played.
@@ -116,7 +116,7 @@ def judge(  # type: ignore[no-untyped-def]
     m, n_actions, d = actions.shape
     p = mean_of.shape[1]
     zb, zx, vb = np.empty(p), np.empty(p), np.empty(p)
-    g, own, weights = np.empty(p), np.empty(p), np.empty(p)
+    own, own_b, weights = np.empty(p), np.empty(p), np.empty(p)
     mean, tried = np.empty(n_actions), np.empty(n_actions, np.bool_)
     for i in range(m):
         t = task[i]
@@ -140,11 +140,12 @@ def judge(  # type: ignore[no-untyped-def]
             noise = max(error, label_error) ** 2
             total = var_b + noise
             surprise = r - mean_b
-            odd = surprise * surprise > z * z * total
-            if odd and surprise * surprise > z * z * (total + _left_over(of, zb, zb, 0.0, left, g, own)):
-                gate[t] = DISAGREES
-                code[i] = DISAGREES
-                continue
+            if surprise * surprise > z * z * total:
+                turned(of, zb, own_b)
+                if surprise * surprise > z * z * (total + _left_over(own_b, own_b, 0.0, left)):
+                    gate[t] = DISAGREES
+                    code[i] = DISAGREES
+                    continue
             gain = 1.0 / total
             moved = gain * surprise
         # Estimates per unit of each feature; a label moves those that are correlated with it.
@@ -157,7 +158,7 @@ def judge(  # type: ignore[no-untyped-def]
         for k in range(n_actions):
             mean[k], tried[k] = dot(actions[i, k], weights[:d]) + rest, False
         to_beat = r if label else mean_b
-        code[i] = BASELINE_BEST
+        code[i], compared = BASELINE_BEST, False
         # A label below the estimate lifts the baseline's twins above it: they are no better for that.
         twins = 0
         for k in range(n_actions):
@@ -176,23 +177,30 @@ def judge(  # type: ignore[no-untyped-def]
             if given and mean[k] < least:
                 break
             standardise(actions[i, k], shift, scale, zx)
-            variance, cross = square(of, zx), dot(zx, vb)
-            lower, cleared = np.nan, True
+            variance, cross = square(of, zx, own), dot(zx, vb)
+            lower, cleared, whole = np.nan, True, False
+            if not compared:
+                turned(of, zb, own_b)
+                compared = True
             if given:
                 beta = cross * gain
                 narrowed = variance - 2 * beta * cross + beta * beta * (var_b + noise)
                 if label:  # what labels leave unexplained of baselines, the model leaves of actions too
                     narrowed += label_error**2
                 if narrowed < 0.0 or _below(mean[k], narrowed, z) >= least:
-                    narrowed += _left_over(of, zx, zb, beta, left, g, own)
+                    completed(of, zx, own)
+                    whole = True
+                    narrowed += _left_over(own, own_b, beta, left)
                 lower = _below(mean[k], narrowed, z)
                 cleared = lower >= least
             if (not label and cleared) or (label and not cleared and error > 0.0):
                 # Without a label the baseline of this very request is compared with, whatever is claimed.
                 keep = 1.0 - var_b * gain
+                if not whole:
+                    completed(of, zx, own)
                 ahead = _difference(
                     mean[k], mean_b + var_b * moved, variance - cross * cross * gain, cross * keep,
-                    var_b * keep, of, zx, zb, left, g, own, alpha, literal, z,
+                    var_b * keep, own, own_b, left, alpha, literal, z,
                 )  # fmt: skip
                 cleared = ahead >= 0.0
                 if not given or label:

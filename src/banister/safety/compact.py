@@ -65,7 +65,8 @@ class Compact:
 
     def _rows(self, t: int) -> Float:
         block, i = divmod(t, len(self.blocks[0]))
-        return self.blocks[block][i]
+        rows: Float = self.blocks[block][i]
+        return rows
 
     def factored(self, task: int) -> Factored:
         """The rows of a task that has some, prepared for products with vectors."""
@@ -78,13 +79,14 @@ class Compact:
 
     def _prepare(self, t: int) -> Factored:
         # Copies: a model that was read has arrays that cannot be written, which is another type to a kernel.
-        L, R, D, c = (np.array(a, order="C") for a in (self.L.T, self._rows(t), self.D[t], self.c[t]))
-        (r, p), k = R.shape, len(L)
-        C, WL, root, opened, least = (
-            np.empty(shape) for shape in ((r, r), (k, r), (k, k), (p, p), (p,))
+        L, W, D, c = (np.array(a, order="C") for a in (self.L.T, self._rows(t), self.D[t], self.c[t]))
+        (r, p), k = W.shape, len(L)
+        C, WL, HL, root = np.empty((r, r)), np.empty((k, r)), np.empty((k, p)), np.empty((k, k))
+        opened, least = np.empty(p * (p + 1) // 2), np.empty(p)
+        _matrix_kernels.prepare(
+            W, L, D, c, self.open.packed, C, WL, HL, root, opened, least, ROUNDING**2
         )  # fmt: skip
-        _matrix_kernels.prepare(R, L, D, c, self.open.sums, C, WL, root, opened, least, ROUNDING**2)
-        return Factored(R, C, WL, root, L, D, opened, least)
+        return Factored(W, C, WL, HL, root, L, D, opened, least)
 
     @property
     def covariances(self) -> PerTask:

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from scipy.linalg import cho_factor, lapack
 
 from banister.data import Float
+from banister.safety.posterior import symmetric
 
 
 class Open:
-    """Covariance `S⁻¹` of (μ, L), in blocks (q, q, p, p), q = k + 1: what all rows leave open of them.
-
-    `sums` (pairs, p p) are those that go with each product of two coefficients.
-    """
+    """Covariance `S⁻¹` of (μ, L), in blocks (q, q, p, p), q = k + 1: what all rows leave open of them."""
 
     def __init__(self, blocks: Float) -> None:
         q, _, p, _ = blocks.shape
         self.blocks, self._pairs = blocks, np.triu_indices(q)
         both = blocks + np.swapaxes(blocks, 0, 1)
         both[np.arange(q), np.arange(q)] /= 2
-        self.sums = both[self._pairs].reshape(-1, p * p)
+        self._sums = both[self._pairs].reshape(-1, p * p)
 
     @classmethod
     def of_precision(cls, S: Float, q: int) -> Open:
@@ -31,7 +31,13 @@ class Open:
         """`(c ⊗ I)' S⁻¹ (c ⊗ I)` of each task, (T, p, p), for coefficients c (T, q)."""
         a, b = self._pairs
         p = self.blocks.shape[2]
-        return ((c[:, a] * c[:, b]) @ self.sums).reshape(len(c), p, p)
+        return ((c[:, a] * c[:, b]) @ self._sums).reshape(len(c), p, p)
+
+    @cached_property
+    def packed(self) -> Float:
+        """(pairs, p (p+1)/2) upper triangles of what goes with each product of two coefficients."""
+        p = self.blocks.shape[2]
+        return np.ascontiguousarray(symmetric(self._sums.reshape(-1, p, p))[:, *np.triu_indices(p)])
 
     def times(self, factor: float) -> Open:
         """That much more of it."""

@@ -35,7 +35,7 @@ class Start:
 
     @classmethod
     def of(cls, X: Float) -> Start:
-        """From rows (n, d): a column that is 0 at times varies as much as it is large, and needs no origin."""
+        """From rows (n, d); a column that is 0 at times varies as much as it is large: it needs no origin."""
         return cls(np.where((X == 0.0).any(axis=0), 0.0, X[0]), Parts.of(X))
 
     def factor(self, X: Float, y: Float) -> Float:

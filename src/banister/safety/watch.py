@@ -72,7 +72,7 @@ def standardised(x, y, shift, scale, unit, mean, matrices, noise):  # type: igno
     z = np.ones(p)
     for j in range(d):
         z[j] = (x[j] - shift[j]) / scale[j]
-    own = square(matrices, z)
+    own = square(matrices, z, np.empty(p))
     total = own + noise * noise
     if not total > 0.0:
         return 0.0, 0.0
