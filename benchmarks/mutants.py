@@ -245,7 +245,7 @@ MUTANTS = [
     *_mutants(
         "safety/_matrix_kernels.py",
         ("open-off", " + _quadratic_packed(of.O, away)", "", "the shared part counts as known"),
-        ("completed", "own: _turn_dense(of, x, own)", "own: None", "dense beliefs keep another action's left-over"),
+        ("completed", "        _turn_dense(of, x, own)\n", "        pass\n", "dense beliefs keep another action's left-over"),
     ),
     *_mutants(
         "safety/_kernels.py",

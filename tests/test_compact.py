@@ -14,6 +14,7 @@ from banister.safety import belief as module
 from banister.safety.belief import Believer
 from banister.safety.compact import PerTask
 from banister.safety.constraint import Constraint
+from banister.safety.opened import Open
 from banister.safety.watch import Watch
 from belief_world import World
 
@@ -61,6 +62,24 @@ def test_products_with_rows_are_those_with_the_dense_matrices(both):
             out[:] = np.nan
             _matrix_kernels.turned(of, x, out)
             np.testing.assert_allclose(out, away.T @ x, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("k", [0, 2])
+def test_products_where_much_is_open(k):
+    rng = np.random.default_rng(k)
+    p, q = 5, k + 1
+    A = rng.standard_normal((q * p, q * p))
+    opened = Open.of_precision(A @ A.T + np.eye(q * p), q)
+    of = compact.Compact(
+        [rng.standard_normal((1, 3, p))], rng.standard_normal((p, k)), rng.random((1, p)) + 0.1,
+        np.column_stack([np.ones(1), rng.standard_normal((1, k))]), opened, np.zeros(1, dtype=int),
+    )  # fmt: skip
+    V, away = of.of(0)
+    x, out = rng.standard_normal(p), np.empty(p)
+    assert _matrix_kernels.square(of.factored(0), x, out) == pytest.approx(x @ V @ x, rel=1e-12)
+    np.testing.assert_allclose(out, away.T @ x, rtol=1e-11)
+    _matrix_kernels.times(of.factored(0), x, out)
+    np.testing.assert_allclose(out, V @ x, rtol=1e-11)
 
 
 def test_rows_prepared_are_kept_for_a_few_tasks(both, monkeypatch):
