@@ -12,7 +12,9 @@ import json
 import resource
 import subprocess
 import sys
-from time import perf_counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter, process_time
 
 import numpy as np
 import polars as pl
@@ -94,18 +96,22 @@ def decisions(n: int, **options: object) -> dict[str, float]:
     }  # fmt: skip
 
 
-def warm_start(n: int) -> dict[str, float]:
-    """Take a log in, without the fit that follows: read, made into rows, written down, remembered."""
+def warm_start(n: int, *, refit: bool, on_disk: bool) -> dict[str, float]:
+    """Take a log in: read, made into rows, written down, remembered; and the fit that follows."""
     table = frame(n)
-    columns = {"task": "store", "arm": "arm", "reward": "revenue", "baseline": "arm-2", "refit": False}
-    bn.SafeBandit(alpha=0.1, features=arms(), seed=0).warm_start(table.head(1000), **columns)  # imports
-    bandit = bn.SafeBandit(alpha=0.1, features=arms(), refits="manual", seed=0)
-    before, began = peak(), perf_counter()
-    bandit.warm_start(table, **columns)
-    return {
-        "rows": n, "frame MB": table.estimated_size() / 2**20, "s": perf_counter() - began,
-        "peak MB over the frame": peak() - before,
-    }  # fmt: skip
+    columns = {"task": "store", "arm": "arm", "reward": "revenue", "baseline": "arm-2"}
+    bn.SafeBandit(alpha=0.1, features=arms(), seed=0).warm_start(table.head(2000), **columns)  # kernels
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "shop.banister" if on_disk else None
+        bandit = bn.SafeBandit(alpha=0.1, features=arms(), path=path, refits="manual", seed=0)
+        before, began, cpu = peak(), perf_counter(), process_time()
+        bandit.warm_start(table, refit=refit, **columns)
+        found = {
+            "rows": n, "frame MB": table.estimated_size() / 2**20, "s": perf_counter() - began,
+            "CPU s": process_time() - cpu, "peak MB over the frame": peak() - before,
+        }  # fmt: skip
+        bandit.close()
+    return found
 
 
 PARTS = {
@@ -113,7 +119,9 @@ PARTS = {
     "the same, without a shared part, 8 columns the arms' own": lambda n: decisions(
         5000, shared=False, own=NUMERIC[:8]
     ),
-    "warm start without the fit": warm_start,
+    "warm start without the fit": lambda n: warm_start(n, refit=False, on_disk=False),
+    "warm start with the fit": lambda n: warm_start(n, refit=True, on_disk=False),
+    "warm start with the fit, on disk": lambda n: warm_start(n, refit=True, on_disk=True),
     "log in stretches": lambda n: log_build(n, whole=False),
     "log as one array": lambda n: log_build(n, whole=True),
 }

@@ -9,11 +9,12 @@ from banister.learner.memory import Memory
 from banister.online.bandit import SafeBandit
 from banister.online.model import Marks, Model
 from banister.online.model_file import pack, unpack
+from banister.safety import _matrix_kernels, compact, gathering, posterior
 from banister.safety import belief as module
-from banister.safety import compact, gathering, posterior
 from banister.safety.belief import Believer
 from banister.safety.compact import PerTask
 from banister.safety.constraint import Constraint
+from banister.safety.opened import Open
 from banister.safety.watch import Watch
 from belief_world import World
 
@@ -46,6 +47,52 @@ def test_every_matrix_is_the_dense_one(both):
     np.testing.assert_allclose(rows.contrast(3, step), dense.contrast(3, step), rtol=1e-9)
 
 
+def test_products_with_rows_are_those_with_the_dense_matrices(both):
+    _, dense, rows = both
+    rng = np.random.default_rng(0)
+    for t in range(T):
+        V, away = rows.V[t], rows.away[t]
+        for of in (rows.matrices(t), dense.matrices(t)):
+            x, out = rng.standard_normal(len(V)), np.empty(len(V))
+            _matrix_kernels.times(of, x, out)
+            np.testing.assert_allclose(out, V @ x, rtol=1e-9, atol=1e-9 * np.abs(V).max())
+            assert _matrix_kernels.square(of, x, out) == pytest.approx(x @ V @ x, rel=1e-9)
+            _matrix_kernels.completed(of, x, out)
+            np.testing.assert_allclose(out, away.T @ x, rtol=1e-9, atol=1e-9)
+            out[:] = np.nan
+            _matrix_kernels.turned(of, x, out)
+            np.testing.assert_allclose(out, away.T @ x, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("k", [0, 2])
+def test_products_where_much_is_open(k):
+    rng = np.random.default_rng(k)
+    p, q = 5, k + 1
+    A = rng.standard_normal((q * p, q * p))
+    opened = Open.of_precision(A @ A.T + np.eye(q * p), q)
+    of = compact.Compact(
+        [rng.standard_normal((1, 3, p))], rng.standard_normal((p, k)), rng.random((1, p)) + 0.1,
+        np.column_stack([np.ones(1), rng.standard_normal((1, k))]), opened, np.zeros(1, dtype=int),
+    )  # fmt: skip
+    V, away = of.of(0)
+    x, out = rng.standard_normal(p), np.empty(p)
+    assert _matrix_kernels.square(of.factored(0), x, out) == pytest.approx(x @ V @ x, rel=1e-12)
+    np.testing.assert_allclose(out, away.T @ x, rtol=1e-11)
+    _matrix_kernels.times(of.factored(0), x, out)
+    np.testing.assert_allclose(out, V @ x, rtol=1e-11)
+
+
+def test_rows_prepared_are_kept_for_a_few_tasks(both, monkeypatch):
+    _, _, rows = both
+    monkeypatch.setattr(compact, "_LAST", 3)
+    first = rows.matrices(0)
+    assert rows.matrices(0) is first
+    for t in range(1, 5):
+        rows.matrices(t)
+    assert len(rows.V.source._prepared) <= 3
+    assert rows.matrices(0) is not first
+
+
 def test_only_the_last_few_are_kept(both, monkeypatch):
     _, _, rows = both
     monkeypatch.setattr(compact, "_LAST", 3)
@@ -60,9 +107,8 @@ def test_only_the_last_few_are_kept(both, monkeypatch):
 
 
 @pytest.mark.parametrize("claims", [True, False])
-def test_decisions_are_the_same(both, claims, monkeypatch):
+def test_decisions_are_the_same(both, claims):
     world, dense, rows = both
-    monkeypatch.setattr("banister.learner.learner._AT_ONCE", 7)
     task, actions, index, expected = world.ask(40)
     where = np.arange(40)
     r = expected[where, index] if claims else np.full(40, np.nan)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from banister.errors import InputError
 from banister.safety import _draw_kernels as kernels
+from banister.safety._matrix_kernels import Dense
 from banister.safety.draw import (
     MEMBERS,
     SPREAD,
@@ -154,8 +155,8 @@ def test_the_cap_of_a_draw_clears_its_floor_by_definition(kind, seed):
             kind == "label",
         )
         p, bound, floor = kernels.mixture(
-            actions, 0, others, reward, reward, 0.0, False, 0.2, np.zeros(3), np.ones(3), 1.0, mean, cov,
-            away, left, kind == "label", 0.01, 2.0, 0.0,
+            actions, 0, others, reward, reward, 0.0, False, 0.2, np.zeros(3), np.ones(3), 1.0, mean,
+            Dense(cov, away), left, kind == "label", 0.01, 2.0, 0.0,
         )  # fmt: skip
         assert 0.0 <= p <= 1.0
         if p > 0.0:
@@ -169,13 +170,13 @@ def test_units_do_not_matter_to_the_cap():
     mean, cov, _ = belief(3, 3, 0.1)
     actions, others = np.random.default_rng(3).standard_normal((3, 3)), np.array([0.0, 0.5, 0.5])
     scale, unit = np.array([10.0, 0.1, 3.0]), 1e6
-    nothing = np.zeros((3, 3)), np.zeros(3), False, 1.0, 2.0, 0.0
+    nothing = Dense(cov, np.zeros((3, 3))), np.zeros(3), False, 1.0, 2.0, 0.0
     one = kernels.mixture(
-        actions, 0, others, np.nan, np.nan, 0.0, False, 0.2, np.zeros(3), np.ones(3), 1.0, mean, cov, *nothing
+        actions, 0, others, np.nan, np.nan, 0.0, False, 0.2, np.zeros(3), np.ones(3), 1.0, mean, *nothing
     )
     other = kernels.mixture(
         actions * scale + 5.0, 0, others, np.nan, np.nan, 0.0, False, 0.2, np.full(3, 5.0), scale, unit, mean,
-        cov, *nothing,
+        *nothing,
     )  # fmt: skip
     assert other[0] == pytest.approx(one[0], rel=1e-9)
     assert other[1] == pytest.approx(one[1] * unit, rel=1e-6)
@@ -184,7 +185,7 @@ def test_units_do_not_matter_to_the_cap():
 def test_a_variance_that_is_none_allows_nothing():
     mean, _, _ = belief(3, 3, 0.1)
     actions, others = np.eye(3), np.array([0.0, 0.5, 0.5])
-    rest = np.zeros((3, 3)), np.zeros(3), False, 1.0, 2.0, 0.05
+    rest = np.zeros(3), False, 1.0, 2.0, 0.05
     for cov in (-np.eye(3), np.full((3, 3), np.nan)):
         found = kernels.mixture(
             actions,
@@ -199,7 +200,7 @@ def test_a_variance_that_is_none_allows_nothing():
             np.ones(3),
             1.0,
             mean,
-            cov,
+            Dense(cov, np.zeros((3, 3))),
             *rest,
         )
         assert found[0] == 0.05

@@ -13,7 +13,7 @@ from banister.learner.memory import Memory
 from banister.safety import belief, widening
 from banister.safety.belief import Believer
 from banister.safety.gates import EVERY_TASK
-from banister.safety.past import Period, reduced, without
+from banister.safety.past import Period, Start, reduced, without
 from banister.safety.wild import tame
 from online_world import World, same
 
@@ -85,13 +85,13 @@ def assert_near(found, wanted, rtol=1e-8):
 
 def test_a_hand_made_period():
     X, y = np.array([[1.0], [3.0], [3.0]]), np.array([2.0, 2.0, 5.0])
-    period = Period.of(X, y, np.array([4, 9, 7]), np.array([1.0]), np.zeros(1), {})
+    period = Period.of(X, y, np.array([4, 9, 7]), Start(np.array([1.0])), np.zeros(1), {})
     # rows (x − 1, 1, y): (0, 1, 2), (2, 1, 2), (2, 1, 5)
     np.testing.assert_allclose(period.F.T @ period.F, [[8, 4, 14], [4, 3, 9], [14, 9, 33]], rtol=1e-14)
     assert (period.n, period.first, period.last, period.usual, period.times) == (3, 4, 9, 2.0, 2)
     assert (period.low.tolist(), period.high.tolist()) == ([1.0, 2.0], [3.0, 5.0])
     both = period.joined(
-        Period.of(X, y * 0 + 5.0, np.array([2, 2, 2]), np.array([1.0]), np.ones(1), {3: 1.0})
+        Period.of(X, y * 0 + 5.0, np.array([2, 2, 2]), Start(np.array([1.0])), np.ones(1), {3: 1.0})
     )
     assert (both.n, both.first, both.last, both.usual, both.times) == (6, 2, 9, 5.0, 3)
     assert (both.sums.tolist(), both.tamed) == ([1.0], {3: 1.0})

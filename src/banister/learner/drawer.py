@@ -117,7 +117,7 @@ class Drawer:
             return self.terms.free, math.nan, math.nan
         cap: tuple[float, float, float] = _draw_kernels.mixture(
             actions, baseline, wished.others, *given, c.literal, c.alpha, b.frame.shift, b.frame.scale,
-            b.frame.reward, b.mean[task], b.V[task], b.away[task], b.left, b.labelled[task], b.label_error, z,
+            b.frame.reward, b.mean[task], b.matrices(task), b.left, b.labelled[task], b.label_error, z,
             self.terms.free,
         )  # fmt: skip
         return cap

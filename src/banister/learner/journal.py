@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from banister.contract import Bool
 from banister.data import Float
 from banister.learner.blocks import Blocks, Table
-from banister.safety.past import Period
+from banister.safety.parts import Parts
+from banister.safety.past import Period, Start
 from banister.safety.wild import tame
 
 _FILED = 4096  # rows that are filed at once: a few milliseconds
@@ -49,7 +50,7 @@ class Journal:
         self._inbox = self._table()
         self._files: dict[int, _File] = {}
         self._size = 0
-        self._origin: Float | None = None
+        self._start: Start | None = None
         self.tail: Table | None = None
 
     def _table(self) -> Table:
@@ -89,8 +90,8 @@ class Journal:
         """The inbox's rows to their tasks' files."""
         columns = [np.concatenate(pieces) for pieces in self._inbox.pieces()]
         self._inbox = self._table()
-        if self._origin is None:
-            self._origin = columns[1][0].copy()
+        if self._start is None:
+            self._start = Start.of(columns[1])
         order = np.argsort(columns[0], kind="stable")
         task, *rest = (column[order] for column in columns)
         starts = np.flatnonzero(np.r_[True, task[1:] != task[:-1]])
@@ -102,6 +103,7 @@ class Journal:
 
     def _fold(self, file: _File) -> None:
         """The oldest rows of a file become a period."""
+        assert self._start is not None
         X, y, *more, number = file.rows()
         folded = np.arange(len(y)) < len(y) - file.block
         if self._stays is not None:
@@ -110,22 +112,20 @@ class Journal:
         if tamed.left_out.any() or not folded.any():  # such rows are in no fit; perhaps they are taken back
             file.limit += file.block
             return
-        wild = folded & tamed.wild
+        wild, old = folded & tamed.wild, X[folded]
         period = Period.of(
-            X[folded], tamed.y[folded], number[folded], self._start(),
-            self._sums(X[folded], y[folded], *(column[folded] for column in more)),
+            old, tamed.y[folded], number[folded], self._start,
+            self._sums(old, y[folded], *(column[folded] for column in more)),
             dict(zip(number[wild].tolist(), tamed.y[wild].tolist(), strict=True)),
         )  # fmt: skip
-        file.keep(~folded, period)
-
-    def _start(self) -> Float:
-        return np.zeros(self._dim) if self._origin is None else self._origin
+        file.keep(~folded, period, self._start.parts)
 
     def view(self) -> View:
         """Everything as it is now; cheap, and untouched by what comes later."""
         files = [(t, file.rows()) for t, file in sorted(self._files.items())]
         periods = [(t, p) for t, file in sorted(self._files.items()) for _, p in file.periods]
-        return View(self._inbox.pieces(), files, periods, self._start())
+        origin = np.zeros(self._dim) if self._start is None else self._start.origin
+        return View(self._inbox.pieces(), files, periods, origin)
 
 
 class _File:
@@ -154,26 +154,28 @@ class _File:
     def _write(self, columns: Columns) -> None:
         size = self._size + len(columns[0])
         if size > len(self._columns[0]):
-            self._columns = [_grown(c, self._size, max(size, 2 * self._size)) for c in self._columns]
+            room = max(size, min(2 * self._size, self.limit))
+            self._columns = [_grown(c[: self._size], room) for c in self._columns]
         for own, new in zip(self._columns, columns, strict=True):
             own[self._size : size] = new
         self._size = size
 
-    def keep(self, rows: Bool, period: Period) -> None:
+    def keep(self, rows: Bool, period: Period, parts: Parts | None) -> None:
         """Keep some of the rows, in place of the others a period; periods of the same age are joined."""
-        self._columns = [column[rows] for column in self.rows()]
-        self._size = len(self._columns[0])
-        self.limit = self._size + self.block
+        kept = np.flatnonzero(rows)
+        self.limit = len(kept) + self.block
+        self._columns = [_grown(column[kept], self.limit) for column in self.rows()]
+        self._size = len(kept)
         self.periods.append((0, period))
         while len(self.periods) > 1 and self.periods[-2][0] == self.periods[-1][0]:
             (age, earlier), (_, later) = self.periods[-2:]
-            self.periods[-2:] = [(age + 1, earlier.joined(later))]
+            self.periods[-2:] = [(age + 1, earlier.joined(later, parts))]
 
 
-def _grown(column: NDArray[Any], size: int, capacity: int) -> NDArray[Any]:
+def _grown(column: NDArray[Any], capacity: int) -> NDArray[Any]:
     """With room for more; a copy, so that views of the old one stay as they are."""
     larger = np.empty((capacity, *column.shape[1:]), dtype=column.dtype)
-    larger[:size] = column[:size]
+    larger[: len(column)] = column
     return larger
 
 

@@ -16,6 +16,7 @@ from banister.contract import Bool
 from banister.data import Float, Int
 from banister.learner.memory import Memory, Snapshot
 from banister.safety import _kernels
+from banister.safety._matrix_kernels import Dense
 from banister.safety.belief import Belief, Believer
 from banister.safety.compact import PerTask
 from banister.safety.constraint import Constraint
@@ -25,7 +26,6 @@ from banister.safety.watch import Alarm, Watch
 
 _RARELY = 0.02  # share of requests that stay
 _FEW = 3  # tasks whose claims contradict a belief before all are taken to have changed
-_AT_ONCE = 256  # requests whose tasks' matrices are made together
 _SHARE = 0.05  # and this share of those known: one bound in thousands fails by chance
 
 
@@ -63,8 +63,13 @@ class Learner:
         b, c = belief, self.constraint
         self._frozen = (
             c.literal, c.alpha, b.frame.shift, b.frame.scale, b.frame.reward,
-            b.mean, b.V, b.away, b.left, b.z, b.labelled, b.label_error,
+            b.mean, self._dense(), b.left, b.z, b.labelled, b.label_error,
         )  # fmt: skip
+
+    def _dense(self) -> Dense | None:
+        """The matrices of all tasks; None where they are kept as rows."""
+        V, away = self.belief.V, self.belief.away
+        return None if isinstance(V, PerTask) or isinstance(away, PerTask) else Dense(V, away)
 
     @property
     def settled(self) -> bool:
@@ -98,27 +103,30 @@ class Learner:
         return out
 
     def _judge(self, columns: tuple[Any, ...], out: Verdicts) -> None:
-        """Verdicts on requests of known tasks; a few at a time where their matrices are made for them."""
+        """Verdicts on requests of known tasks; task by task where covariances are kept as rows."""
         if not isinstance(self.belief.V, PerTask):
             _kernels.judge(*columns, *self._frozen, self.gates.codes, *out)
             return
-        for first in range(0, len(columns[0]), _AT_ONCE):
-            some = slice(first, first + _AT_ONCE)
-            task, *rest = (column[some] for column in columns)
-            which, place = np.unique(task, return_inverse=True)
-            codes = self.gates.codes[which]
-            _kernels.judge(place, *rest, *self._of_tasks(which), codes, *(column[some] for column in out))
-            self.gates.codes[which] = codes
+        task, *rest = columns
+        if len(task) == 1 and self.gates.is_open(task[0]):
+            self._judge_task(task[0], rest, out)
+            return
+        shut = self.gates.codes[task] != OPEN
+        out.code[shut] = self.gates.codes[task[shut]]
+        for t in np.unique(task[~shut]).tolist():
+            mine = np.flatnonzero(task == t)
+            part = Verdicts(out.chosen[mine], out.bound[mine], out.floor[mine], out.code[mine])
+            self._judge_task(t, [column[mine] for column in rest], part)
+            for whole, some in zip(out, part, strict=True):
+                whole[mine] = some
 
-    def _of_tasks(self, which: Int) -> tuple[Any, ...]:
-        """What decides, of some tasks only; those whose gate is shut need no matrices."""
-        b, c = self.belief, self.constraint
-        V, away = (np.zeros((len(which), b.mean.shape[1], b.mean.shape[1])) for _ in range(2))
-        for i in np.flatnonzero(self.gates.codes[which] == OPEN).tolist():
-            V[i], away[i] = b.V[which[i]], b.away[which[i]]
-        return (
-            c.literal, c.alpha, b.frame.shift, b.frame.scale, b.frame.reward,
-            b.mean[which], V, away, b.left, b.z[which], b.labelled[which], b.label_error,
+    def _judge_task(self, task: int, rest: list[Any], out: Verdicts) -> None:
+        """Verdicts on requests of one task, from its rows."""
+        b, c, one = self.belief, self.constraint, slice(task, task + 1)
+        _kernels.judge(
+            np.zeros(len(out.code), dtype=np.int64), *rest, c.literal, c.alpha,
+            b.frame.shift, b.frame.scale, b.frame.reward, b.mean[one], b.matrices(task), b.left, b.z[one],
+            b.labelled[one], b.label_error, self.gates.codes[one], *out,
         )  # fmt: skip
 
     def _count(self, asked: int, kept: int) -> None:

@@ -16,11 +16,13 @@ from banister.features.frames import column, read_frame
 from banister.features.loading import load_features
 from banister.online.decision import Decision
 from banister.online.ledger import Ledger
-from banister.online.log_blocks import FEATURES, Block, short, stretches
+from banister.online.log_blocks import BLOCK, FEATURES, Block, short, stretches
 from banister.online.logs import LogRows, numbers, optional, propensities, task_labels
 
 if TYPE_CHECKING:
     from banister.online.bandit import SafeBandit
+
+_ENCODED = 4 * BLOCK  # rows whose contexts are encoded at once: few calls, and some megabytes
 
 
 def settled(bandit: SafeBandit, given: Features | None) -> Features | None:
@@ -141,8 +143,7 @@ class RawRows:
 
     def blocks(self) -> Iterator[Block]:
         """Stretches of the rows, as a ledger keeps them."""
-        for at in stretches(len(self)):
-            coded = self.features.coded(self.frame, at.start, at.stop)
+        for at, coded in self._coded():
             if coded is None:
                 names = np.array(self.features.names)
                 part = self.frame[at.start : at.stop]
@@ -150,6 +151,14 @@ class RawRows:
             else:
                 rows = list(short(coded, self.played[at], self.usual[at]))
             yield Block(self.task[at], self.y[at], self.baseline_reward[at], *rows)
+
+    def _coded(self) -> Iterator[tuple[slice, Float | None]]:
+        """Every stretch and its contexts in their short form, which are made many at once."""
+        for first in range(0, len(self), _ENCODED):
+            last = min(first + _ENCODED, len(self))
+            coded = self.features.coded(self.frame, first, last)
+            for at in stretches(last - first):
+                yield slice(first + at.start, first + at.stop), None if coded is None else coded[at]
 
     def whole(self) -> LogRows:
         """All rows at once."""

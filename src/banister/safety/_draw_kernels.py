@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from banister.safety._betting_kernels import compiled
-from banister.safety._kernels import UP, floor_of, product, product_transposed, standardise
+from banister.safety._kernels import UP, floor_of, standardise
+from banister.safety._matrix_kernels import times, turned
 from banister.solver.kernels import dot
 
 _INSIDE = 1e-9  # a root is moved inwards by this share, so that rounding cannot leave it outside
@@ -90,7 +91,7 @@ def _with_doubt(gain, base, v_gain, cross, v_base, s_gain, s_base, z, free):  # 
 
 @compiled
 def mixture(  # type: ignore[no-untyped-def]
-    actions, baseline, others, low, high, std, literal, alpha, shift, scale, unit, mean, V, away, left,
+    actions, baseline, others, low, high, std, literal, alpha, shift, scale, unit, mean, matrices, left,
     labelled, label_error, z, free,
 ):  # fmt: skip
     """The largest p, at least `free`, at which `(1−p) x_b + p x_q` clears its floor by z standard errors.
@@ -105,7 +106,7 @@ def mixture(  # type: ignore[no-untyped-def]
         actions, baseline, others: (K, d), an index, and (K,) how p is spread.
         low, high, std: the baseline reward as it was given, NaN where unknown.
         literal, alpha, shift, scale, unit: the floor, and the units of features and rewards.
-        mean, V, away, left, labelled, label_error: the belief of this task.
+        mean, matrices, left, labelled, label_error: the belief of this task.
 
     Returns:
         p; the bound on the draw's value, or on its height above the floor where that is unknown; the floor,
@@ -116,10 +117,10 @@ def mixture(  # type: ignore[no-untyped-def]
     standardise(np.dot(others, actions), shift, scale, delta)
     standardise(actions[baseline], shift, scale, zb)
     delta -= zb
-    product(V, zb, vb)
-    product(V, delta, vd)
-    product_transposed(away, zb, own_b)
-    product_transposed(away, delta, own_d)
+    times(matrices, zb, vb)
+    times(matrices, delta, vd)
+    turned(matrices, zb, own_b)
+    turned(matrices, delta, own_d)
     gain, mean_b = dot(delta, mean), dot(zb, mean)
     v_gain, cross, v_b = dot(delta, vd), dot(delta, vb), max(dot(zb, vb), 0.0)
     given, number = not np.isnan(high), low == high

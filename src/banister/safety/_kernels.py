@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from banister.safety._matrix_kernels import completed, square, taken, times, turned
 from banister.safety.reasons import BASELINE_BEST, CERTIFIED, DISAGREES, IDENTICAL, OPEN, TOO_UNCERTAIN
 from banister.solver.kernels import compiled, dot
 
@@ -32,45 +33,17 @@ def standardise(x, shift, scale, z):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def product(A, x, out):  # type: ignore[no-untyped-def]
-    """out = A x."""
-    for i in range(A.shape[0]):
-        out[i] = dot(A[i], x)
-
-
-@compiled
-def quadratic(A, x):  # type: ignore[no-untyped-def]
-    """x'A x."""
-    total = 0.0
-    for i in range(A.shape[0]):
-        total += x[i] * dot(A[i], x)
-    return total
-
-
-@compiled
-def product_transposed(A, x, out):  # type: ignore[no-untyped-def]
-    """out = A'x, reading A row by row."""
-    out[:] = 0.0
-    for i in range(A.shape[0]):
-        s = x[i]
-        if s != 0.0:
-            row = A[i]
-            for j in range(A.shape[1]):
-                out[j] += s * row[j]
-
-
-@compiled
-def _left_over(away, x, xb, beta, left, g, turned):  # type: ignore[no-untyped-def]
+def _left_over(own, own_b, beta, left):  # type: ignore[no-untyped-def]
     """Variance allowed for not knowing the left-over's own: `UP √(Σ (away'(x − β x_b))_j⁴ left_j²)`.
 
-    It reads p² numbers that nothing else needs, so it is asked for last; `g` and `turned` are room to work.
+    Args:
+        own, own_b: away'x and away'x_b, each of which costs p²: they are made where they are needed, once.
+        beta, left: see above.
     """
-    for j in range(g.shape[0]):
-        g[j] = x[j] - beta * xb[j]
-    product_transposed(away, g, turned)
     total = 0.0
     for j in range(left.shape[0]):
-        total += (turned[j] * turned[j] * left[j]) ** 2
+        turn = own[j] - beta * own_b[j]
+        total += (turn * turn * left[j]) ** 2
     return UP * np.sqrt(total)
 
 
@@ -100,7 +73,7 @@ def _best_untried(mean, tried):  # type: ignore[no-untyped-def]
 
 @compiled
 def _difference(  # type: ignore[no-untyped-def]
-    mean, mean_b, variance, cross, var_b, away, zx, zb, left, g, turned, alpha, literal, z
+    mean, mean_b, variance, cross, var_b, own, own_b, left, alpha, literal, z
 ):
     """The best lower bound on `(x − (1∓α) x_b)'θ`: one that is not negative clears the floor without r_b."""
     best = -np.inf
@@ -108,7 +81,7 @@ def _difference(  # type: ignore[no-untyped-def]
         if literal and sign > 0:
             continue
         f = 1.0 + sign * alpha
-        spread = variance - 2 * f * cross + f * f * var_b + _left_over(away, zx, zb, f, left, g, turned)
+        spread = variance - 2 * f * cross + f * f * var_b + _left_over(own, own_b, f, left)
         best = max(best, _below(mean - f * mean_b, spread, z))
     return best
 
@@ -124,7 +97,7 @@ def _below(mean, variance, z):  # type: ignore[no-untyped-def]
 @compiled
 def judge(  # type: ignore[no-untyped-def]
     task, actions, baseline, index, low, high, std, literal, alpha, shift, scale, unit,
-    mean_of, V_of, away_of, left, z_of, labelled, label_error, gate, chosen, bound, floor, code,
+    mean_of, matrices, left, z_of, labelled, label_error, gate, chosen, bound, floor, code,
 ):  # fmt: skip
     """Choose for each request in turn.
 
@@ -134,7 +107,8 @@ def judge(  # type: ignore[no-untyped-def]
         std: (m,) standard error of a number.
         literal, alpha: the floor.
         shift, scale, unit: of the features (d,) and of rewards.
-        mean_of, V_of, away_of, left, z_of, labelled, label_error: the belief.
+        mean_of, matrices, left, z_of, labelled, label_error: the belief; `matrices` are `Dense` of all tasks,
+            or `Factored` where all requests are of one.
         gate: (T,) why a task's gate is shut, `OPEN` if it is not; a contradicted label shuts it from that
             request on.
         chosen, bound, floor, code: (m,) results; `chosen` is −1 where the baseline is played.
@@ -142,7 +116,7 @@ def judge(  # type: ignore[no-untyped-def]
     m, n_actions, d = actions.shape
     p = mean_of.shape[1]
     zb, zx, vb = np.empty(p), np.empty(p), np.empty(p)
-    g, turned, weights = np.empty(p), np.empty(p), np.empty(p)
+    own, own_b, weights = np.empty(p), np.empty(p), np.empty(p)
     mean, tried = np.empty(n_actions), np.empty(n_actions, np.bool_)
     for i in range(m):
         t = task[i]
@@ -156,21 +130,22 @@ def judge(  # type: ignore[no-untyped-def]
             continue
         if given:
             floor[i] = least * unit
-        z, V, away = z_of[t], V_of[t], away_of[t]
+        z, of = z_of[t], taken(matrices, t)
         label = number and labelled[t]
         standardise(baseline[i], shift, scale, zb)
-        product(V, zb, vb)
+        times(of, zb, vb)
         mean_b, var_b = dot(zb, mean_of[t]), max(dot(zb, vb), 0.0)
         gain = moved = noise = 0.0
         if label:
             noise = max(error, label_error) ** 2
             total = var_b + noise
             surprise = r - mean_b
-            odd = surprise * surprise > z * z * total
-            if odd and surprise * surprise > z * z * (total + _left_over(away, zb, zb, 0.0, left, g, turned)):
-                gate[t] = DISAGREES
-                code[i] = DISAGREES
-                continue
+            if surprise * surprise > z * z * total:
+                turned(of, zb, own_b)
+                if surprise * surprise > z * z * (total + _left_over(own_b, own_b, 0.0, left)):
+                    gate[t] = DISAGREES
+                    code[i] = DISAGREES
+                    continue
             gain = 1.0 / total
             moved = gain * surprise
         # Estimates per unit of each feature; a label moves those that are correlated with it.
@@ -183,7 +158,7 @@ def judge(  # type: ignore[no-untyped-def]
         for k in range(n_actions):
             mean[k], tried[k] = dot(actions[i, k], weights[:d]) + rest, False
         to_beat = r if label else mean_b
-        code[i] = BASELINE_BEST
+        code[i], compared = BASELINE_BEST, False
         # A label below the estimate lifts the baseline's twins above it: they are no better for that.
         twins = 0
         for k in range(n_actions):
@@ -202,23 +177,30 @@ def judge(  # type: ignore[no-untyped-def]
             if given and mean[k] < least:
                 break
             standardise(actions[i, k], shift, scale, zx)
-            variance, cross = quadratic(V, zx), dot(zx, vb)
-            lower, cleared = np.nan, True
+            variance, cross = square(of, zx, own), dot(zx, vb)
+            lower, cleared, whole = np.nan, True, False
+            if not compared:
+                turned(of, zb, own_b)
+                compared = True
             if given:
                 beta = cross * gain
                 narrowed = variance - 2 * beta * cross + beta * beta * (var_b + noise)
                 if label:  # what labels leave unexplained of baselines, the model leaves of actions too
                     narrowed += label_error**2
                 if narrowed < 0.0 or _below(mean[k], narrowed, z) >= least:
-                    narrowed += _left_over(away, zx, zb, beta, left, g, turned)
+                    completed(of, zx, own)
+                    whole = True
+                    narrowed += _left_over(own, own_b, beta, left)
                 lower = _below(mean[k], narrowed, z)
                 cleared = lower >= least
             if (not label and cleared) or (label and not cleared and error > 0.0):
                 # Without a label the baseline of this very request is compared with, whatever is claimed.
                 keep = 1.0 - var_b * gain
+                if not whole:
+                    completed(of, zx, own)
                 ahead = _difference(
                     mean[k], mean_b + var_b * moved, variance - cross * cross * gain, cross * keep,
-                    var_b * keep, away, zx, zb, left, g, turned, alpha, literal, z,
+                    var_b * keep, own, own_b, left, alpha, literal, z,
                 )  # fmt: skip
                 cleared = ahead >= 0.0
                 if not given or label:

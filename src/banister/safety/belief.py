@@ -26,6 +26,7 @@ from banister.contract import Bool
 from banister.data import Float, Int
 from banister.errors import SettingError
 from banister.safety import _kernels, widening
+from banister.safety._matrix_kernels import Dense, Matrices
 from banister.safety.compact import DENSE, Compact, PerTask
 from banister.safety.draw import root_of
 from banister.safety.frame import Frame
@@ -145,6 +146,12 @@ class Belief:
             return None
         shared = self.start.shared
         return shared.mu, np.hstack([shared.L, np.diag(np.sqrt(shared.D))])
+
+    def matrices(self, task: int) -> Matrices:
+        """The task's covariance and `away`, for kernels that multiply them with vectors."""
+        if isinstance(self.V, PerTask) and self.known[task]:
+            return self.V.source.factored(task)
+        return Dense(self.V[task], self.away[task])
 
     def contrast(self, task: int, step: Float, weight: float = 0.0) -> tuple[float, float]:
         """Estimate and standard error of `step'θ_t`, in the users' units.

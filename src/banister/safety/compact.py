@@ -2,7 +2,8 @@
 
 A dense belief holds 2 p² numbers a task, whatever its rows. Beyond `DENSE` numbers only what cannot be made
 again is held: a task's rows in units of their noise (r × p, r ≤ p of plays), its left-over variances and its
-coefficients. The matrices are the dense belief's own, by the same arithmetic; the last few made are kept.
+coefficients. Decisions multiply vectors with the rows themselves (`_matrix_kernels`); whoever asks for the
+matrices gets the dense belief's own, by the same arithmetic. The last few made are kept.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from banister.data import Float, Int
+from banister.safety import _matrix_kernels
+from banister.safety._matrix_kernels import Factored
 from banister.safety.factors import Information
 from banister.safety.opened import Open
-from banister.safety.posterior import Posterior, Shared
+from banister.safety.posterior import ROUNDING, Posterior, Shared
 
 DENSE = 2**24  # numbers (128 MB) of all covariances together, up to which they are held as they are
 _LAST = 64  # tasks whose matrices are kept: users ask for one task several times in a decision
@@ -38,6 +41,7 @@ class Compact:
     open: Open
     place: Int
     _made: dict[int, tuple[Float, Float]] = field(default_factory=dict, repr=False)
+    _prepared: dict[int, Factored] = field(default_factory=dict, repr=False)
 
     def of(self, task: int) -> tuple[Float, Float]:
         """V and `away` of a task, (p, p) each; zeros where nothing is known."""
@@ -52,13 +56,37 @@ class Compact:
         p = len(self.L)
         if t < 0:
             return np.zeros((p, p)), np.zeros((p, p))
-        block, i = divmod(t, len(self.blocks[0]))
-        R = self.blocks[block][i : i + 1]
+        R = self._rows(t)[None]
         post = Posterior(
             Information(R, np.zeros(R.shape[:2]), 0), Shared(np.zeros(p), self.L, self.D[t : t + 1])
         )
         V, away = post.covariance(self.open.of(self.c[t : t + 1]))
         return V[0], away[0]
+
+    def _rows(self, t: int) -> Float:
+        block, i = divmod(t, len(self.blocks[0]))
+        rows: Float = self.blocks[block][i]
+        return rows
+
+    def factored(self, task: int) -> Factored:
+        """The rows of a task that has some, prepared for products with vectors."""
+        made = self._prepared.get(task)
+        if made is None:
+            if len(self._prepared) >= _LAST:
+                self._prepared.clear()
+            made = self._prepared[task] = self._prepare(int(self.place[task]))
+        return made
+
+    def _prepare(self, t: int) -> Factored:
+        # Copies: a model that was read has arrays that cannot be written, which is another type to a kernel.
+        L, W, D, c = (np.array(a, order="C") for a in (self.L.T, self._rows(t), self.D[t], self.c[t]))
+        (r, p), k = W.shape, len(L)
+        C, WL, HL, root = np.empty((r, r)), np.empty((k, r)), np.empty((k, p)), np.empty((k, k))
+        opened, least = np.empty(p * (p + 1) // 2), np.empty(p)
+        _matrix_kernels.prepare(
+            W, L, D, c, self.open.packed, C, WL, HL, root, opened, least, ROUNDING**2
+        )  # fmt: skip
+        return Factored(W, C, WL, HL, root, L, D, opened, least)
 
     @property
     def covariances(self) -> PerTask:

@@ -7,6 +7,7 @@ fit costs what its tasks and features cost, however long their history is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,6 +49,18 @@ class Factors:
             R[tasks, : rows.shape[1]], z[tasks, : rows.shape[1]] = rows[:, :, :p], rows[:, :, p]
         yy = np.bincount(task, weights=y * y, minlength=n_tasks).astype(float)
         return cls(R, z, rest, yy, n.astype(float) if more is None else n + more)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Factors]) -> Factors:
+        """Those of consecutive tasks, one after the other."""
+        r, p = max(part.R.shape[1] for part in parts), parts[0].R.shape[2]
+        ends = np.cumsum([len(part.n) for part in parts])
+        R, z = np.zeros((ends[-1], r, p)), np.zeros((ends[-1], r))
+        for end, part in zip(ends, parts, strict=True):
+            first, m = end - len(part.n), part.R.shape[1]
+            R[first:end, :m], z[first:end, :m] = part.R, part.z
+        rest, yy, n = (np.concatenate(c) for c in zip(*((f.rest, f.yy, f.n) for f in parts), strict=True))
+        return cls(R, z, rest, yy, n)
 
     @classmethod
     def none(cls, n_tasks: int, p: int) -> Factors:

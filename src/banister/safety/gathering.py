@@ -98,7 +98,7 @@ class Gathered:
         self.frame, self.task, self.X, self.y, self.labels = frame, task, X, y, labels
         self.telling, self.n_tasks = telling, len(telling)
         self._plays = _Order(task, np.arange(len(task)), self.n_tasks)
-        self._used, self._claims = used, _Order(labels.task[used], used, self.n_tasks)
+        self._claims = _Order(labels.task[used], used, self.n_tasks)
         self._kept: dict[int, Rows] = {}
         self._whole: Rows | None = None
 
@@ -109,17 +109,21 @@ class Gathered:
 
     def sample(self, tasks: Int) -> Rows:
         """The rows of some tasks (in rising order) as factors; those of all are kept."""
-        place = np.full(self.n_tasks, -1)
-        place[tasks] = np.arange(len(tasks))
-        row = np.flatnonzero(place[self.task] >= 0)
-        label = self._used[place[self.labels.task[self._used]] >= 0]
-        old = Old(*(past.of_tasks(tasks) for past in self._old))
-        Z = self.frame.rows(self.X[row])
-        plays = self._factors(place[self.task[row]], Z, self.y[row], old.plays, place, len(tasks))
-        rows = self._rows(plays, label, old.labels, place, self.telling[tasks])
+        parts = chunks(len(tasks), self.frame.dim**2)
+        rows = Rows.joined([self._some(tasks[part]) for part in parts])
         if len(tasks) == self.n_tasks:
             self._whole = rows
         return rows
+
+    def _some(self, tasks: Int) -> Rows:
+        """The rows of a few tasks as factors."""
+        place = np.full(self.n_tasks, -1)
+        place[tasks] = np.arange(len(tasks))
+        row, label = self._plays.of_each(tasks), self._claims.of_each(tasks)
+        old = Old(*(past.of_tasks(tasks) for past in self._old))
+        Z = self.frame.rows(self.X[row])
+        plays = self._factors(place[self.task[row]], Z, self.y[row], old.plays, place, len(tasks))
+        return self._rows(plays, label, old.labels, place, self.telling[tasks])
 
     def rows(self, block: Block) -> Rows:
         """A block's rows as factors."""
@@ -169,3 +173,7 @@ class _Order:
     def of(self, tasks: slice) -> Int:
         """The rows of consecutive tasks, task after task."""
         return self._order[self._starts[tasks.start] : self._starts[tasks.stop]]
+
+    def of_each(self, tasks: Int) -> Int:
+        """The rows of some tasks, task after task."""
+        return np.concatenate([self._order[self._starts[t] : self._starts[t + 1]] for t in tasks])

@@ -14,6 +14,7 @@ regression (k = 0, everything is μ); equal tasks are one task (L and D vanish);
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,6 +74,18 @@ class Rows:
         """The rows of some tasks."""
         plays, labels = self.plays.of_tasks(tasks), self.labels.of_tasks(tasks)
         return Rows(plays, labels, self.claimed[tasks], self.telling[tasks])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Rows]) -> Rows:
+        """Those of consecutive tasks, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            Factors.joined([rows.plays for rows in parts]),
+            Factors.joined([rows.labels for rows in parts]),
+            np.concatenate([rows.claimed for rows in parts]),
+            np.concatenate([rows.telling for rows in parts]),
+        )
 
     def chunks(self) -> list[slice]:
         """Slices of tasks whose matrices stay in the processor's cache."""

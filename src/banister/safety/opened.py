@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from scipy.linalg import cho_factor, lapack
 
 from banister.data import Float
+from banister.safety.posterior import symmetric
 
 
 class Open:
@@ -29,6 +32,12 @@ class Open:
         a, b = self._pairs
         p = self.blocks.shape[2]
         return ((c[:, a] * c[:, b]) @ self._sums).reshape(len(c), p, p)
+
+    @cached_property
+    def packed(self) -> Float:
+        """(pairs, p (p+1)/2) upper triangles of what goes with each product of two coefficients."""
+        p = self.blocks.shape[2]
+        return np.ascontiguousarray(symmetric(self._sums.reshape(-1, p, p))[:, *np.triu_indices(p)])
 
     def times(self, factor: float) -> Open:
         """That much more of it."""

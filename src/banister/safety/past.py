@@ -17,8 +17,33 @@ import numpy as np
 
 from banister.data import Float, Int
 from banister.safety.frame import Frame
+from banister.safety.parts import Parts, triangle
 
 _TOLD = 1e-12  # share of the largest moment below which a direction of a period is rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """How rows are made into factors, known from the first of them.
+
+    Attributes:
+        origin: (d,) what is taken from features; parts: see `Parts`.
+    """
+
+    origin: Float
+    parts: Parts | None = None
+
+    @classmethod
+    def of(cls, X: Float) -> Start:
+        """From rows (n, d); a column that is 0 at times varies as much as it is large: it needs no origin."""
+        return cls(np.where((X == 0.0).any(axis=0), 0.0, X[0]), Parts.of(X))
+
+    def factor(self, X: Float, y: Float) -> Float:
+        """Of the moments of `(x − origin, 1, y)`."""
+        rows = np.empty((len(y), X.shape[1] + 2))
+        np.subtract(X, self.origin, out=rows[:, :-2])
+        rows[:, -2], rows[:, -1] = 1.0, y
+        return reduced(rows, self.parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,37 +73,36 @@ class Period:
 
     @classmethod
     def of(
-        cls, X: Float, y: Float, number: Int, origin: Float, sums: Float, tamed: Mapping[int, float]
+        cls, X: Float, y: Float, number: Int, start: Start, sums: Float, tamed: Mapping[int, float]
     ) -> Period:
         """The period of rows (n, d) and their y (n,)."""
-        both = np.column_stack([X, y])
         values, counts = np.unique(y, return_counts=True)
         k = int(counts.argmax())
-        rows = np.column_stack([X - origin, np.ones(len(y)), y])
+        low, high = (np.append(end(X, axis=0), end(y)) for end in (np.min, np.max))
         return cls(
-            reduced(rows), len(y), int(number.min()), int(number.max()), both.min(axis=0), both.max(axis=0),
+            start.factor(X, y), len(y), int(number.min()), int(number.max()), low, high,
             float(values[k]), int(counts[k]), sums, tamed,
         )  # fmt: skip
 
-    def joined(self, later: Period) -> Period:
+    def joined(self, later: Period, parts: Parts | None = None) -> Period:
         """One period of two; how often the most common y came is a lower bound where the two differ."""
         times = {self.usual: self.times}
         times[later.usual] = times.get(later.usual, 0) + later.times
         usual = max(times, key=lambda value: times[value])
         return Period(
-            reduced(np.concatenate([self.F, later.F])), self.n + later.n,
+            reduced(np.concatenate([self.F, later.F]), parts), self.n + later.n,
             min(self.first, later.first), max(self.last, later.last),
             np.minimum(self.low, later.low), np.maximum(self.high, later.high),
             usual, times[usual], self.sums + later.sums, {**self.tamed, **later.tamed},
         )  # fmt: skip
 
 
-def reduced(rows: Float) -> Float:
-    """A factor with no more rows than columns."""
+def reduced(rows: Float, parts: Parts | None = None) -> Float:
+    """A factor with no more rows than columns, quicker where rows are in parts."""
     if len(rows) <= rows.shape[1]:
         return rows
-    factor: Float = np.linalg.qr(rows).R
-    return factor
+    factor = None if parts is None else parts.reduced(rows)
+    return triangle(rows) if factor is None else factor
 
 
 def without(F: Float, rows: Float) -> Float:

@@ -28,7 +28,7 @@ from banister.solver.kernels import compiled, dot
 
 _FREE = 1e-9  # of a task's own information: keeps the inverse of coefficients left free defined
 _NOTHING = 1e-9  # precision of coefficients of a task without rows
-_ROUNDING = 1e-13  # of the prior variance: what is left of it beyond this many digits is not known
+ROUNDING = 1e-13  # of the prior variance: what is left of it beyond this many digits is not known
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +212,7 @@ class Posterior:
         """
         own = 1.0 - _sum("tri,tri->ti", self.G, self.PG)
         plays, total = own[:, : self.info.plays].sum(axis=1), own.sum(axis=1)
-        shared = _sum("tri,tri->t", self.PG, learned @ self.PG)
+        shared = _sum("trs,trs->t", learned, self.PG @ _turned(self.PG))
         more: Float = 1.0 + shared / np.maximum(total, 1e-300)
         return plays * more, (total - plays) * more
 
@@ -235,7 +235,7 @@ class Posterior:
         root = np.concatenate(parts, axis=2)
         V = root @ _turned(root)
         prior = D[:, :, 0] + (self.shared.L**2).sum(axis=1)
-        np.einsum("tii->ti", V)[...] += _ROUNDING**2 * prior
+        np.einsum("tii->ti", V)[...] += ROUNDING**2 * prior
         return symmetric(V + away @ opened @ _turned(away)), away
 
 

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from banister.data import Float, Int
-from banister.safety._kernels import quadratic
+from banister.safety._matrix_kernels import square
 from banister.safety.belief import Belief
 from banister.safety.gates import EVERY_TASK
 from banister.solver.kernels import compiled, dot
@@ -66,13 +66,13 @@ def _over(u):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def standardised(x, y, shift, scale, unit, mean, V, noise):  # type: ignore[no-untyped-def]
+def standardised(x, y, shift, scale, unit, mean, matrices, noise):  # type: ignore[no-untyped-def]
     """`(y − x'θ̂) / √(s² + x'Vx)` in the belief's units, and the estimate's share in that error's size."""
     p, d = mean.shape[0], x.shape[0]
     z = np.ones(p)
     for j in range(d):
         z[j] = (x[j] - shift[j]) / scale[j]
-    own = quadratic(V, z)
+    own = square(matrices, z, np.empty(p))
     total = own + noise * noise
     if not total > 0.0:
         return 0.0, 0.0
@@ -142,7 +142,7 @@ class Watch:
         if task >= len(self._last) or not b.known[task]:
             return []
         units = b.frame.shift, b.frame.scale, b.frame.reward
-        u, own = standardised(x, y, *units, b.mean[task], b.V[task], b.steady[task])
+        u, own = standardised(x, y, *units, b.mean[task], b.matrices(task), b.steady[task])
         lean = _LEAN * own
         alarms = [self._ring(task, u, lean, number)]
         if self._apart and self._seen - self._last[task] >= self._apart:

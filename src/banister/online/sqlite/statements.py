@@ -132,8 +132,13 @@ def read(db: sqlite3.Connection, kind: type[Any], more: str = "", *values: Any) 
     build = decision if kind is DecisionRecord else kind._make
     table, order = PLACES[kind]
     cursor = db.execute(f"SELECT {COLUMNS[kind]} FROM {table} {more or 'ORDER BY ' + order}", values)
-    while block := cursor.fetchmany(BLOCK):
+    while block := cursor.fetchmany(_at_once(kind)):
         yield from map(build, block)
+
+
+def _at_once(kind: type[Any]) -> int:
+    """How many records are read together; a block of a log is thousands of rows by itself."""
+    return 1 if kind is LogRecord else BLOCK
 
 
 def entries(db: sqlite3.Connection) -> Iterator[Entry]:
@@ -145,6 +150,6 @@ def _chained(db: sqlite3.Connection, kind: type[Any]) -> Iterator[Entry]:
     build = decision if kind is DecisionRecord else kind._make
     table, order = PLACES[kind]
     cursor = db.execute(f"SELECT link, head, {COLUMNS[kind]} FROM {table} ORDER BY {order}")
-    while block := cursor.fetchmany(BLOCK):
+    while block := cursor.fetchmany(_at_once(kind)):
         for link, head, *row in block:
             yield link, head, build(tuple(row))

@@ -1,0 +1,320 @@
+"""A task's covariance and `away`, multiplied with vectors: from dense matrices, or from rows directly.
+
+`judge` and `mixture` ask for three things only: `V x`, `x'V x` and `away'x`. A dense belief has both
+matrices; of a compact one they follow from the task's rows R (r, p) in units of their noise. With
+`I + R D R' = CC'`, `W = C⁻¹R`, `WL = W L`, `HL = W'WL` and `M = (I + WL'WL)⁻¹`,
+
+    s = W D x,   e = C⁻ᵀs,   o = x − W's,   m = M (L'x − WL's),   away'x = o − HL m
+    x'V x = Σ D o² + |e|² + m'M⁻¹m + (away'x)'O (away'x)
+
+which costs 2 r p + p²/2 and makes no matrix of size p. The names are those of `posterior`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import types
+from numba.extending import overload
+
+from banister.data import Float
+from banister.solver.kernels import compiled, dot
+
+
+class Dense(NamedTuple):
+    """V and `away`, (p, p) of one task or (T, p, p) of all."""
+
+    V: Float
+    away: Float
+
+
+class Factored(NamedTuple):
+    """One task's rows and what was prepared from them.
+
+    Attributes:
+        W: (r, p); C: (r, r) lower; WL, HL, L: (k, r), (k, p), (k, p), transposed; root: (k, k) lower,
+            `M = root'root`.
+        D: (p,); O: (p (p+1)/2,) what is open of the shared part, its upper triangle row by row; least: (p,)
+            variance that rounding leaves.
+    """
+
+    W: Float
+    C: Float
+    WL: Float
+    HL: Float
+    root: Float
+    L: Float
+    D: Float
+    O: Float  # noqa: E741 (the name of the module's formulas)
+    least: Float
+
+
+Matrices = Dense | Factored
+
+
+@compiled
+def product(A, x, out):  # type: ignore[no-untyped-def]
+    """out = A x."""
+    for i in range(A.shape[0]):
+        out[i] = dot(A[i], x)
+
+
+@compiled
+def quadratic(A, x):  # type: ignore[no-untyped-def]
+    """x'A x."""
+    total = 0.0
+    for i in range(A.shape[0]):
+        total += x[i] * dot(A[i], x)
+    return total
+
+
+@compiled
+def add_transposed(A, x, out):  # type: ignore[no-untyped-def]
+    """out += A'x, reading A row by row."""
+    for i in range(A.shape[0]):
+        s = x[i]
+        if s != 0.0:
+            row = A[i]
+            for j in range(A.shape[1]):
+                out[j] += s * row[j]
+
+
+@compiled
+def solve(C, x):  # type: ignore[no-untyped-def]
+    """x = C⁻¹x for a lower triangle."""
+    for i in range(x.shape[0]):
+        x[i] = (x[i] - dot(C[i, :i], x[:i])) / C[i, i]
+
+
+@compiled
+def solve_transposed(C, x):  # type: ignore[no-untyped-def]
+    """x = C⁻ᵀx for a lower triangle."""
+    for i in range(x.shape[0] - 1, -1, -1):
+        x[i] /= C[i, i]
+        for j in range(i):
+            x[j] -= C[i, j] * x[i]
+
+
+@compiled
+def _quadratic_packed(A, x):  # type: ignore[no-untyped-def]
+    """x'A x from A's upper triangle."""
+    total, first, p = 0.0, 0, x.shape[0]
+    for i in range(p):
+        row = A[first : first + p - i]
+        total += x[i] * (2.0 * dot(row, x[i:]) - row[0] * x[i])
+        first += p - i
+    return total
+
+
+@compiled
+def _product_packed(A, x, out):  # type: ignore[no-untyped-def]
+    """out = A x from A's upper triangle."""
+    first, p = 0, x.shape[0]
+    out[:] = 0.0
+    for i in range(p):
+        row = A[first : first + p - i]
+        out[i] += dot(row, x[i:])
+        for j in range(i + 1, p):
+            out[j] += row[j - i] * x[i]
+        first += p - i
+
+
+@compiled
+def prepare(W, L, D, c, sums, C, WL, HL, root, opened, least, rounding):  # type: ignore[no-untyped-def]
+    """Fill what `Factored` holds: C, WL, HL, root, O and least; W comes as R.
+
+    Args:
+        W, L, D: of the task; L is (k, p).
+        c: (k + 1,) coefficients.
+        sums: (pairs, p (p+1)/2) upper triangles of what is open, for each product of two coefficients.
+    """
+    r, p, k = W.shape[0], W.shape[1], L.shape[0]
+    scaled = np.empty(p)
+    for i in range(r):
+        for j in range(p):
+            scaled[j] = W[i, j] * D[j]
+        for j in range(i + 1):
+            C[i, j] = dot(scaled, W[j])
+        C[i, i] += 1.0
+    _factor(C)
+    for i in range(r):
+        for a in range(i):
+            factor, earlier = C[i, a], W[a]
+            for j in range(p):
+                W[i, j] -= factor * earlier[j]
+        W[i] /= C[i, i]
+    HL[:] = 0.0
+    for a in range(k):
+        product(W, L[a], WL[a])
+        add_transposed(W, WL[a], HL[a])
+    inner = np.empty((k, k))
+    for a in range(k):
+        for b in range(a + 1):
+            inner[a, b] = dot(WL[a], WL[b])
+        inner[a, a] += 1.0
+    _factor(inner)
+    for a in range(k):  # the inverse of the factor, column by column
+        root[:, a] = 0.0
+        root[a, a] = 1.0
+        solve(inner, root[:, a])
+    for j in range(p):
+        least[j] = D[j]
+        for a in range(k):
+            least[j] += L[a, j] * L[a, j]
+        least[j] *= rounding
+    pair = 0
+    opened[:] = 0.0
+    for a in range(k + 1):
+        for b in range(a, k + 1):
+            weight, row = c[a] * c[b], sums[pair]
+            for j in range(row.shape[0]):
+                opened[j] += weight * row[j]
+            pair += 1
+
+
+@compiled
+def _factor(A):  # type: ignore[no-untyped-def]
+    """The lower triangle of `A`, which is I and something positive, becomes its Cholesky factor."""
+    for i in range(A.shape[0]):
+        for j in range(i):
+            A[i, j] = (A[i, j] - dot(A[i, :j], A[j, :j])) / A[j, j]
+        # Pivots are 1 at least; rounding may say less.
+        A[i, i] = np.sqrt(max(A[i, i] - dot(A[i, :i], A[i, :i]), 1.0))
+
+
+@compiled
+def _explained(of, x, s, o, away):  # type: ignore[no-untyped-def]
+    """Fills s (r,), o and away'x (p,); returns `root (L'x − WL's)` and m, (k,) each."""
+    k, p = of.L.shape
+    for j in range(p):
+        away[j] = of.D[j] * x[j]
+    product(of.W, away, s)
+    inner, half, m = np.empty(k), np.empty(k), np.zeros(k)
+    for a in range(k):
+        inner[a] = dot(of.L[a], x) - dot(of.WL[a], s)
+    product(of.root, inner, half)
+    add_transposed(of.root, half, m)
+    away[:] = 0.0
+    add_transposed(of.W, s, away)
+    for j in range(p):
+        o[j] = x[j] - away[j]
+        away[j] = o[j]
+    for a in range(k):
+        for j in range(p):
+            away[j] -= m[a] * of.HL[a, j]
+    return half, m
+
+
+@compiled
+def _square_of_rows(of, x, away):  # type: ignore[no-untyped-def]
+    e, o = np.empty(of.W.shape[0]), np.empty(x.shape[0])
+    half, _ = _explained(of, x, e, o, away)
+    solve_transposed(of.C, e)
+    total = dot(e, e) + dot(half, half) + _quadratic_packed(of.O, away)
+    for j in range(x.shape[0]):
+        total += of.D[j] * o[j] * o[j] + of.least[j] * x[j] * x[j]
+    return total
+
+
+@compiled
+def _times_rows(of, x, out):  # type: ignore[no-untyped-def]
+    """`V x = own (D o + q) + D W'C⁻¹e + J (m − M HL'q)`, `q = O away'x`: sums of squares, so as exact."""
+    r, p = of.W.shape
+    e, o, away, q = np.empty(r), np.empty(p), np.empty(p), np.empty(p)
+    _, m = _explained(of, x, e, o, away)
+    solve_transposed(of.C, e)
+    solve(of.C, e)
+    _product_packed(of.O, away, q)
+    half, less = np.empty(m.shape[0]), np.zeros(m.shape[0])
+    product(of.HL, q, away[: m.shape[0]])
+    product(of.root, away[: m.shape[0]], half)
+    add_transposed(of.root, half, less)
+    m -= less
+    for j in range(p):
+        q[j] += of.D[j] * o[j]
+        out[j] = q[j] + of.least[j] * x[j]
+    rows, back = np.empty(r), np.zeros(p)
+    product(of.W, q, rows)
+    rows -= e
+    add_transposed(of.WL, m, rows)
+    add_transposed(of.W, rows, back)
+    for j in range(p):
+        out[j] -= of.D[j] * back[j]
+    add_transposed(of.L, m, out)
+
+
+@compiled
+def _turn_rows(of, x, out):  # type: ignore[no-untyped-def]
+    _explained(of, x, np.empty(of.W.shape[0]), np.empty(x.shape[0]), out)
+
+
+@compiled
+def _turn_dense(of, x, out):  # type: ignore[no-untyped-def]
+    out[:] = 0.0
+    add_transposed(of.away, x, out)
+
+
+def taken(of: Any, task: int) -> Any:
+    """One task's, of all tasks' dense matrices; a task's rows are its own already."""
+    return Dense(of.V[task], of.away[task]) if isinstance(of, Dense) else of
+
+
+def times(of: Any, x: Float, out: Float) -> None:
+    """out = V x."""
+    product(of.V, x, out) if isinstance(of, Dense) else _times_rows(of, x, out)
+
+
+def square(of: Any, x: Float, own: Float) -> Any:
+    """x'V x; rows fill `own` (p,) with `away'x` on the way, see `completed`."""
+    return quadratic(of.V, x) if isinstance(of, Dense) else _square_of_rows(of, x, own)
+
+
+def completed(of: Any, x: Float, own: Float) -> None:
+    """own = away'x, after `square` of the same x."""
+    if isinstance(of, Dense):
+        _turn_dense(of, x, own)
+
+
+def turned(of: Any, x: Float, out: Float) -> None:
+    """out = away'x."""
+    _turn_dense(of, x, out) if isinstance(of, Dense) else _turn_rows(of, x, out)
+
+
+def _is_dense(of: types.Type) -> bool:
+    return getattr(of, "instance_class", None) is Dense
+
+
+@overload(taken)
+def _taken(of, task):  # type: ignore[no-untyped-def]
+    if _is_dense(of):
+        return lambda of, task: Dense(of.V[task], of.away[task])
+    return lambda of, task: of
+
+
+@overload(times)
+def _times(of, x, out):  # type: ignore[no-untyped-def]
+    if _is_dense(of):
+        return lambda of, x, out: product(of.V, x, out)
+    return lambda of, x, out: _times_rows(of, x, out)
+
+
+@overload(square)
+def _square(of, x, own):  # type: ignore[no-untyped-def]
+    if _is_dense(of):
+        return lambda of, x, own: quadratic(of.V, x)
+    return lambda of, x, own: _square_of_rows(of, x, own)
+
+
+@overload(completed)
+def _completed(of, x, own):  # type: ignore[no-untyped-def]
+    if _is_dense(of):
+        return lambda of, x, own: _turn_dense(of, x, own)
+    return lambda of, x, own: None
+
+
+@overload(turned)
+def _turned(of, x, out):  # type: ignore[no-untyped-def]
+    if _is_dense(of):
+        return lambda of, x, out: _turn_dense(of, x, out)
+    return lambda of, x, out: _turn_rows(of, x, out)
