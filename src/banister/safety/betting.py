@@ -87,7 +87,7 @@ class BudgetSettings:
     delta: float = 0.05
     pending: Literal["range", "mean"] = "range"
     window: float | None = None
-    alarm: float = 1e-5  # at 0.01 the fleet of a world that stood still lost savings two or three times
+    alarm: float = 1e-3  # at 0.01 a fleet that stood still lost savings, at 1e-5 a flip cost twice as much
 
     def __post_init__(self) -> None:
         if not 0.0 < self.alpha < 1.0 or not 0.0 < self.delta < 1.0 or not 0.0 <= self.alarm < 1.0:
