@@ -216,10 +216,9 @@ def load(
     threads = [threading.Thread(target=one, args=(11 * i,)) for i in range(CONNECTIONS)]
     for thread in threads:
         thread.start()
-    line = Line(port)
     while time.perf_counter() < until - seconds / 10:
         time.sleep(seconds / 10)
-        line.ask(post("/v1/refits", {}))
+        Line(port).ask(post("/v1/refits", {}))  # a new connection: the server closes idle ones
         refits += 1
         grown.append(memory(process))
     for thread in threads:
