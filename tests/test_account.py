@@ -193,3 +193,11 @@ def test_the_sentences_say_whose_total_is_meant():
     assert "linear" in terms("decision").sentence()
     assert "90%" in terms("task").sentence()
     assert "95%" in terms("task").sentence()
+
+
+def test_the_share_grows_no_faster_than_the_comparison_can_bear():
+    account = Account(terms())
+    played(account, 3000)
+    paid, grown = account.budget.cap_budget(0), account.budget.cap_grow(0, 0.1)
+    assert grown < paid
+    assert account.allowance(0)[:2] == (grown, "growth")
