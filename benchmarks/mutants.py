@@ -357,7 +357,6 @@ MUTANTS = [
         ("dated", "max(alarm.since, self._disagreed.get(alarm.task, 0))", "alarm.since", "a claim does not date a change"),
         ("claims-kept", "self._disagreed: dict[int, int] = {}", "self._disagreed: dict[int, int] = getattr(self, '_disagreed', {})",
          "wrong claims of old beliefs count"),
-        ("nan-label", "if not math.isnan(reward):", "if True:", "unknown rewards become labels"),
         ("settled", "_RARELY = 0.02", "_RARELY = 2.0", "refits stop while much is uncertain"),
         ("state", "self.gates.codes[:] = codes", "pass", "what was put back stays shut"),
         ("unwatched", "return self.check(task, x, y, number)", "return []", "rewards are not looked at"),
