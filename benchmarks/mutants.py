@@ -28,6 +28,7 @@ import scipy.stats  # noqa: F401
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "src/banister"
+_SAID = "pytest.txt"  # what the last tests printed
 
 
 class Mutant(NamedTuple):
@@ -387,10 +388,21 @@ def _tests_pass(path: str, folder: Path) -> bool:
         os.chdir(folder)
         sys.dont_write_bytecode = True  # two faults a second apart could share one file of bytecode
         sys.path.insert(0, str(folder / "src"))
-        with open(os.devnull, "w") as nowhere:
-            os.dup2(nowhere.fileno(), 1)
+        with open(folder / _SAID, "w") as said:
+            os.dup2(said.fileno(), 1)
         files = [str(ROOT / "tests" / name) for name in TESTS[path]]
-        options = ["-x", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", "not statistical"]
+        options = [
+            "-x",
+            "-q",
+            "-W",
+            "ignore",
+            "-p",
+            "no:xdist",
+            "-p",
+            "no:cacheprovider",
+            "-m",
+            "not statistical",
+        ]
         os._exit(int(pytest.main([*options, "--rootdir", str(ROOT), *files])))
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if code not in (0, 1):
@@ -416,7 +428,8 @@ def _survivors(chosen: list[Mutant]) -> list[Mutant]:
         shutil.copytree(ROOT / PACKAGE, folder / PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
         for path in dict.fromkeys(mutant.path for mutant in chosen):
             if not _tests_pass(path, folder):
-                raise SystemExit(f"The tests of {path} fail without any fault.")
+                said = (folder / _SAID).read_text()[-3000:]
+                raise SystemExit(f"{said}\nThe tests of {path} fail without any fault.")
         for mutant in chosen:
             begin = time.perf_counter()
             alive = survives(mutant, folder)
