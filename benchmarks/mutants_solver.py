@@ -3,12 +3,15 @@
     python benchmarks/mutants_solver.py             # all of them; exit code 1 if one survives
     python benchmarks/mutants_solver.py kernels edge # those whose path or name contains one of these words
 
-Run as those of `mutants.py` are.
+Run as those of `mutants.py` are, but compiled: a fault in a kernel takes some 20 seconds of compiling.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+
+os.environ["NUMBA_DISABLE_JIT"] = "0"  # its loops are long, and some of them exist only compiled
 
 import mutants
 from mutants import _mutants

@@ -15,7 +15,7 @@ LISTS = ("mutants", "mutants_online", "mutants_solver")
 @pytest.mark.parametrize("name", LISTS)
 def test_every_fault_stands_in_the_code_once_and_has_tests(name, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", "0")  # the script sets it; other tests must not see that
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "0")  # the scripts set it; other tests must not see that
     listed = import_module(name)
     gone = [f"{m.path}: {m.name}" for m in listed.MUTANTS if not sys.modules["mutants"].stands(m)]
     assert gone == [], "the code has moved on; change or drop these lines of the list"
