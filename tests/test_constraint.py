@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from banister.errors import SettingError
+from banister.safety._kernels import floor_of
 from banister.safety.constraint import Constraint
 
 rewards = st.floats(-1e6, 1e6)
@@ -21,6 +22,11 @@ def test_floor_by_hand():
 def test_the_floor_lies_below_the_baseline_by_the_room():
     np.testing.assert_allclose(Constraint(0.2).room([10.0, -10.0, 0.0]), [2.0, 2.0, 0.0])
     np.testing.assert_allclose(Constraint(0.2, literal=True).room([10.0, -10.0, 0.0]), [2.0, -2.0, 0.0])
+
+
+@given(rewards, alphas, st.booleans())
+def test_the_compiled_floor_is_the_same(reward, alpha, literal):
+    assert floor_of(reward, alpha, literal) == float(Constraint(alpha, literal=literal).floor(reward))
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0, -0.1, 1.5, np.nan, "0.2", True, None])
