@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from banister.errors import SettingError
@@ -24,9 +24,11 @@ def test_the_floor_lies_below_the_baseline_by_the_room():
     np.testing.assert_allclose(Constraint(0.2, literal=True).room([10.0, -10.0, 0.0]), [2.0, -2.0, 0.0])
 
 
+@settings(deadline=None)  # the first call compiles
 @given(rewards, alphas, st.booleans())
 def test_the_compiled_floor_is_the_same(reward, alpha, literal):
-    assert floor_of(reward, alpha, literal) == float(Constraint(alpha, literal=literal).floor(reward))
+    floor = float(Constraint(alpha, literal=literal).floor(reward))
+    assert floor_of(reward, alpha, literal) == pytest.approx(floor, rel=1e-14, abs=1e-14 * abs(reward))
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0, -0.1, 1.5, np.nan, "0.2", True, None])
