@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import re
 import tomllib
 from pathlib import Path
@@ -66,6 +67,18 @@ def test_the_programs_of_a_page_run(page, tmp_path, monkeypatch):
         for written, run in SMALLER.get(page.stem, {}).items():
             block = block.replace(written, run)
         exec(compile(block, f"{page.name}, block {i}", "exec"), names)
+
+
+ITEM = re.compile(r"\s*([-*] |\d+\. )")
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/**/*.md")), ids=lambda p: p.stem)
+def test_a_list_has_a_blank_line_before_it(page):
+    """Without one the site shows its items as one paragraph."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
+    for before, line in itertools.pairwise(text.split("\n")):
+        if ITEM.match(line) and not line.startswith(" "):
+            assert not before.strip() or ITEM.match(before) or before.startswith((" ", "#")), line
 
 
 def test_the_map_is_drawn_from_the_contract():
