@@ -12,7 +12,6 @@ shows what the promise is for.
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -260,10 +259,6 @@ def draw(after_long: list[Course], after_short: list[Course], path: Path) -> Non
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="a small version")
-    parser.add_argument("--figure", type=Path, default=Path("click_log.svg"))
-    options = parser.parse_args()
-    main(options.quick, options.figure)
+    from _story import run
+
+    run(main, __doc__, "click_log.svg")
