@@ -262,13 +262,15 @@ class Outcomes:
 
 @runtime_checkable
 class Policy(Protocol):
-    """Requests in, choices out; learns from outcomes. It never sees the truth.
+    """What a policy must offer: it gets requests, returns choices and learns from outcomes.
 
-    `block` is how many rounds it wishes to be asked at once now (None: any number). It must answer correctly
-    whatever it is asked, and learn from any subset of outcomes, none included. A policy with its own schedule
-    refits inside `learn`; `end_epoch` marks the fixed epochs of the paper.
+    It never sees the truth of the environment. `block` is how many rounds it wishes to get in one call now
+    (None: any number); it must answer correctly if it gets more or fewer. It must learn from any subset of
+    the outcomes, also from none. A policy that decides by itself when to refit does so inside `learn`;
+    `end_epoch` tells it where the paper's fixed epochs end.
 
-    The contract tests find every class of `banister.policies` with these methods and build it by `example`.
+    Every class of `banister.policies` with these methods is found by the contract tests, which build it with
+    `example`.
 
     Examples:
         >>> import banister as bn
@@ -307,10 +309,10 @@ class Policy(Protocol):
 
 @runtime_checkable
 class Environment(Protocol):
-    """Requests, and the truth to score against.
+    """What an environment must offer: it makes requests, and knows the truth to score choices against.
 
-    Rows come round by round. What `requests` draws must not depend on how many rounds are asked for at once:
-    two calls for one round each give the rows of one call for two.
+    Rows come round by round. What `requests` draws must not depend on how many rounds one call asks for: two
+    calls for one round each give the same rows as one call for two rounds.
     """
 
     @property
