@@ -120,7 +120,7 @@ def follow(  # type: ignore[no-untyped-def]
 
     Args:
         task, u, lean, number: (m,) of each reward.
-        apart, seen: rewards between two of one task in the stream of all, 0 if there is none; how many it has.
+        apart, seen: rewards between two of one task in the stream of all, 0 without one; how many it has.
         usual, sizes: the fit's own errors and their sizes, sorted.
         logs, starts, rung, last: of the streams.
         excess, alarms: filled with each alarm's excess, its stream and where its run began.
@@ -202,10 +202,12 @@ class Watch:
             self._logs, self._starts, self._rung, self._last, *alarms,
         )  # fmt: skip
         found = zip(alarms[0][:rung].tolist(), alarms[1][:rung].tolist(), strict=True)
-        return [Alarm(EVERY_TASK if stream == n else stream, since, excess) for excess, (stream, since) in found]
+        return [
+            Alarm(EVERY_TASK if stream == n else stream, since, excess) for excess, (stream, since) in found
+        ]
 
     def _errors(self, task: Int, X: Float, y: Float) -> tuple[Float, Float]:
-        """Standardised errors of rewards of known tasks, and the estimate's share in their size, (m,) each."""
+        """Standardised errors of rewards of known tasks, and the estimate's share in them, (m,) each."""
         b, u, share = self._belief, np.empty(len(y)), np.empty(len(y))
         units = b.frame.shift, b.frame.scale, b.frame.reward
         dense = b.dense
