@@ -283,7 +283,7 @@ class _Work:
         p, sizes = self.p, (self.L**2).sum(axis=0)
         inside = np.linalg.qr(self.L)[0]
         inside = inside @ inside.T
-        blocks = [np.eye(p) / self.size]
+        blocks: list[Float] = [np.eye(p) / self.size]
         blocks += [inside / self.size + (np.eye(p) - inside) / (self.size + size) for size in sizes]
         return blocks
 
