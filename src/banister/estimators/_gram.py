@@ -81,7 +81,7 @@ class QuadraticLoss:
     @cached_property
     def _rewards(self) -> list[Float]:
         """The rewards that go with `_rows`, padded in the same way."""
-        found = []
+        found: list[Float] = []
         for tasks, X in self._rows:
             y = np.zeros(X.shape[:2])
             for i, t in enumerate(np.arange(self.shape[0])[tasks]):

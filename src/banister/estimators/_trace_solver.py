@@ -102,7 +102,8 @@ def duality_gap(
 
 def approach(loss: QuadraticLoss, lam: float, *, max_iter: int) -> Start:
     """A start near the solution: rough fits from the largest penalty down to a few times `lam`."""
-    theta, rho = np.zeros(loss.shape), None
+    theta: Float = np.zeros(loss.shape)
+    rho: float | None = None
     penalty = largest_penalty(loss) / _STRIDE
     while penalty > _STRIDE * lam > 0.0:
         rough = solve(loss, penalty, theta, tol=_ROUGH, max_iter=max_iter, rho=rho)

@@ -41,9 +41,11 @@ def penalty_by_validation(
     """
     fit_on, held_out = split_rows(data, holdout, rng)
     loss, check = QuadraticLoss(fit_on), QuadraticLoss(held_out)
-    theta, rho = np.zeros(loss.shape), None
+    theta: Float = np.zeros(loss.shape)
+    rho: float | None = None
     path = [(largest_penalty(loss), check.yy / check.n_rows)]
-    best, start, since = path[0], (theta, rho), 0
+    start: Start = (theta, rho)
+    best, since = path[0], 0
     for lam in _PATH * path[0][0]:
         fit = solve(loss, lam, theta, tol=_PATH_TOL, max_iter=max_iter, rho=rho)
         theta, rho = fit.theta, fit.rho

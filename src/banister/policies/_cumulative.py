@@ -102,7 +102,7 @@ class CumulativeBandit(ConservativeBandit):
     def _joint(self, task: Int, offered: Turned, left: Float, ridge: RunningRidge, radius: Float) -> Float:
         """The worst θ for past plays (m, d) and what is offered together: the best of the factors f."""
         owed, unknown = self._owed[task], self._asked[task]
-        margins = []
+        margins: list[Float] = []
         for factor in self.constraint.factors:
             if unknown.any() or not margins:  # if every reward was known, θ matters only for what was played
                 past = Turned.of((left - factor * unknown)[:, None], task, ridge)
