@@ -17,7 +17,6 @@ from banister.report.summary import per_trial
 from banister.simulation.point import KNOWS, MOVIELENS, RATED, Point
 from banister.studies.claims import Judged, judge
 from banister.studies.competitors import COMPETITORS, FILMS, OURS, PAPERS, STEPS
-from banister.studies.costs import measured
 from banister.studies.evidence import Evidence
 from banister.studies.panels import DEFAULT, FILMED, NOISY, SWEPT
 
@@ -33,7 +32,7 @@ def findings(rows: pl.DataFrame, record: dict[str, Any]) -> str:
     """The block: how it was made, verdicts, violations, regrets, repairs, knowledge, noise, time."""
     means, judged = _means(rows), judge(Evidence(rows), tuple(record["panels"]))
     parts = [
-        _made(record),
+        _made(rows, record),
         _verdicts(judged),
         _violations(rows),
         _regrets("Regret, synthetic", means, SWEPT, PAPERS, against="converged"),
@@ -41,7 +40,7 @@ def findings(rows: pl.DataFrame, record: dict[str, Any]) -> str:
         _steps(means),
         _known(means),
         _noise(means),
-        _time(rows, record),
+        _time(rows),
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -70,12 +69,12 @@ def _means(rows: pl.DataFrame) -> Means:
     return {(row["point"], row["policy"]): row for row in table.iter_rows(named=True)}
 
 
-def _made(record: dict[str, Any]) -> str:
+def _made(rows: pl.DataFrame, record: dict[str, Any]) -> str:
     made, sessions = record["made_with"], record["sessions"]
     spent = sum(session["seconds"] for session in sessions) / 60
     day = sessions[-1]["ended"][:10] if sessions else "never"
     workers = sessions[-1]["workers"] if sessions else 0
-    counts = sorted({n for point in record["trials"].values() for n in point.values()})
+    counts = sorted(per_trial(rows).group_by("point", "policy").len()["len"])
     return (
         f"Finished {day} with banister {made['banister']}, revision {made['revision']}, "
         f"seed {record['seed']}: {spent:.0f} minutes on {workers} workers; "
@@ -177,15 +176,13 @@ def _noise(means: Means) -> str:
     return "**By noise**\n\n" + _table(["standard deviation", *levels], lines) if lines else ""
 
 
-def _time(rows: pl.DataFrame, record: dict[str, Any]) -> str:
-    """Minutes of one core by policy; the rest is drawing environments and keeping score."""
-    spent: dict[str, float] = defaultdict(float)
-    costs = measured(rows)
-    for point, trials in record["trials"].items():
-        for policy, count in trials.items():
-            spent[policy] += costs.get(point, {}).get(policy, 0.0) * count / 60
-    named = sorted(((s, p) for p, s in spent.items() if p in COMPETITORS), reverse=True)
-    words = ", ".join(f"{COMPETITORS[p].label} {s:.0f}" for s, p in named if s >= 0.5)
+def _time(rows: pl.DataFrame) -> str:
+    """Minutes of one core by policy, of deciding and learning."""
+    import polars as pl
+
+    spent = per_trial(rows).group_by("policy").agg(minutes=pl.col("seconds").sum() / 60)
+    found = spent.sort("minutes", "policy", descending=True).iter_rows()
+    words = ", ".join(f"{COMPETITORS[policy].label} {spent:.0f}" for policy, spent in found if spent >= 0.5)
     return f"Minutes of one core by policy: {words or 'less than one'}."
 
 
