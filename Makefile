@@ -60,4 +60,4 @@ container-check: ## the Dockerfile's steps without a Docker engine, in a fresh f
 	$(PYTHON) scripts/container_check.py --python $(PYTHON)
 
 clean:          ## remove what the commands above made
-	rm -rf $(VENV) site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*
