@@ -37,7 +37,7 @@ bench: $(VENV)/.bench  ## this machine, this library and its peers, side by side
 	$(BIN)/python benchmarks/estimators.py
 
 peers: $(VENV)/.bench  ## the same decisions by other libraries, side by side, into docs/benchmarks.md
-	$(BIN)/python benchmarks/beside_others.py docs/benchmarks.md
+	$(BIN)/python benchmarks/beside_others.py --page docs/benchmarks.md
 
 mutants: setup  ## deliberate faults in safety, learner and online: each must make a test fail
 	$(BIN)/python benchmarks/mutants.py
