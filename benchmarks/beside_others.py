@@ -2,10 +2,10 @@
 
     python benchmarks/beside_others.py [--page docs/benchmarks.md] [--visitors 1000] [--seeds 3]
 
-Forty shops choose one of four banners for each of a thousand visitors. A visitor has five features; the chance
-of a click is linear in them, and shops' tastes are mixtures of two. Banner 0 is in place. Everybody starts from
-nothing, is told the shop, the visitor and then the click, and is used as its own documentation shows it.
-Nothing but the arithmetic of the last columns knows the truth.
+Forty shops choose one of four banners for each of a thousand visitors. A visitor has five features; the
+chance of a click is linear in them, and shops' tastes are mixtures of two. Banner 0 is in place. Everybody
+starts from nothing, is told the shop, the visitor and then the click, and is used as its own documentation
+shows it. Nothing but the arithmetic of the last columns knows the truth.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ class World:
 
 @dataclass
 class Played:
-    """Over all visitors: share of clicks gained, of decisions below their floor, shops ever below, seconds."""
+    """Of all visitors: share of clicks gained, of decisions below the floor, shops ever below, seconds."""
 
     gain: float
     decisions_below: float
@@ -232,9 +232,8 @@ def table(visitors: int, seeds: int) -> str:
             [(p.gain, p.decisions_below, p.shops_below, p.seconds) for p in played], axis=0
         )
         which = name if package == "banister" else name.replace(",", f" {version(package)},", 1)
-        rows.append(
-            f"| {which} | {lines_of(make)} | {gain:+.1%} | {below:.1%} | {shops:.1f} of {SHOPS} | {seconds:.0f} |"
-        )
+        told = f"{gain:+.1%} | {below:.1%} | {shops:g} of {SHOPS} | {seconds:.0f}"
+        rows.append(f"| {which} | {lines_of(make)} | {told} |")
         print(rows[-1], flush=True)
     rows += [f"| {name} | – | left out: {why} | – | – | – |" for name, why in LEFT_OUT.items()]
     return "\n".join(rows)

@@ -166,15 +166,15 @@ def _file(path: Path) -> Any:
 
 
 def _csv(path: Path) -> Any:
-    """A CSV file; columns with codes such as 01067 stay text, since as numbers they would lose their zeros."""
+    """A CSV file; columns with codes such as 01067 stay text: as numbers they would lose their zeros."""
     import polars as pl
 
     texts = pl.scan_csv(path, infer_schema=False)
     names = texts.collect_schema().names()
     if len(names) == 1 and (other := next((s for s in ";\t|" if s in names[0]), None)):
         raise DataFileError(
-            f"{path} seems to have {other!r} between its columns ({names[0][:60]!r}); write it with commas, or "
-            f"hand in a DataFrame, such as pl.read_csv(path, separator={other!r})."
+            f"{path} seems to have {other!r} between its columns ({names[0][:60]!r}); write it with commas, "
+            f"or hand in a DataFrame, such as pl.read_csv(path, separator={other!r})."
         )
     coded = texts.select(pl.all().str.contains(r"^0\d+$").any()).collect().row(0, named=True)
     text: dict[str, Any] = {name: pl.String for name, found in coded.items() if found}

@@ -6,11 +6,11 @@ from banister.safety.labels import Claims
 
 _EFFECT = "They are no labels; the floor that they set has to be cleared, and the baseline's own too."
 _REMEDY = (
-    "Pass what the baseline is expected to earn in this very request, or leave baseline_reward out: it is then "
-    "estimated like everything else."
+    "Pass what the baseline is expected to earn in this very request, or leave baseline_reward out: it is "
+    "then estimated like everything else."
 )
 _FOUND = {
-    Claims.AVERAGES: "stay the same while requests differ: they are averages, not expectations of each request",
+    Claims.AVERAGES: "stay the same while requests differ: they are averages, not expectations of each",
     Claims.CONTRADICTED: "are contradicted by rewards of played baselines",
 }
 
