@@ -19,7 +19,7 @@ from banister.features.state import context_from, context_state, parsed
 
 
 class Arms(Features):
-    """Fixed arms × context: the features of arm `a` in context `c` are `[z, 0, …, own z, …, 0]`.
+    """Features of a fixed list of arms in a context: `[z, 0, …, own z, …, 0]`.
 
     `z` is 1 and the encoded context. The first part has coefficients that all arms share; after it each arm
     has a part of its own, zero for all others. Numbers are shifted and scaled as the log says; a category
