@@ -16,7 +16,6 @@ from banister.contract import Bool
 from banister.data import Float, Int
 from banister.learner.memory import Memory, Snapshot
 from banister.safety import _kernels
-from banister.safety._matrix_kernels import Dense
 from banister.safety.belief import Belief, Believer
 from banister.safety.compact import PerTask
 from banister.safety.constraint import Constraint
@@ -63,13 +62,8 @@ class Learner:
         b, c = belief, self.constraint
         self._frozen = (
             c.literal, c.alpha, b.frame.shift, b.frame.scale, b.frame.reward,
-            b.mean, self._dense(), b.left, b.z, b.labelled, b.label_error,
+            b.mean, b.dense, b.left, b.z, b.labelled, b.label_error,
         )  # fmt: skip
-
-    def _dense(self) -> Dense | None:
-        """The matrices of all tasks; None where they are kept as rows."""
-        V, away = self.belief.V, self.belief.away
-        return None if isinstance(V, PerTask) or isinstance(away, PerTask) else Dense(V, away)
 
     @property
     def settled(self) -> bool:

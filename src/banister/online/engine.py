@@ -340,7 +340,7 @@ class Engine:
 
     def open_memory(self, dim: int) -> None:
         """The memory, made when the first row tells the number of features."""
-        if self.store.memory is None:
+        if self.store.dim is None:
             self.learner.memory = self.store.open_memory(dim)
 
     def again(self, record: DecisionRecord, request: Request, digest: int) -> Decision:

@@ -147,6 +147,12 @@ class Belief:
         shared = self.start.shared
         return shared.mu, np.hstack([shared.L, np.diag(np.sqrt(shared.D))])
 
+    @cached_property
+    def dense(self) -> Dense | None:
+        """The matrices of all tasks; None where they are kept as rows."""
+        V, away = self.V, self.away
+        return None if isinstance(V, PerTask) or isinstance(away, PerTask) else Dense(V, away)
+
     def matrices(self, task: int) -> Matrices:
         """The task's covariance and `away`, for kernels that multiply them with vectors."""
         if isinstance(self.V, PerTask) and self.known[task]:

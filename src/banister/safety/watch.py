@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from banister.data import Float, Int
-from banister.safety._matrix_kernels import square
+from banister.safety._matrix_kernels import square, taken
 from banister.safety.belief import Belief
 from banister.safety.gates import EVERY_TASK
 from banister.solver.kernels import compiled, dot
@@ -101,6 +101,24 @@ def step(u, lean, usual, sizes, logs, starts, number):  # type: ignore[no-untype
     return most, since
 
 
+@compiled
+def compared(  # type: ignore[no-untyped-def]
+    task, x, y, number, shift, scale, unit, mean, matrices, noise, usual, sizes, logs, starts, own, common
+):
+    """Add a reward's error to the streams `own` and `common` (−1: none); `step`'s answer of each.
+
+    One function, because every reward pays for each call into compiled code.
+    """
+    z = standardised(x, y, shift, scale, unit, mean[task], taken(matrices, task), noise[task])
+    u, lean = z[0], _LEAN * z[1]
+    first = second = (-np.inf, number)
+    if own >= 0:
+        first = step(u, lean, usual, sizes, logs[own], starts[own], number)
+    if common >= 0:
+        second = step(u, lean, usual, sizes, logs[common], starts[common], number)
+    return first, second
+
+
 class Watch:
     """Streams of one belief: one a task, and one for all tasks together.
 
@@ -110,53 +128,53 @@ class Watch:
     def __init__(self, belief: Belief) -> None:
         self._belief = belief
         self._sizes = np.sort(np.abs(belief.usual))
-        n = belief.n_tasks if len(belief.usual) >= _LEAST else 0
-        self._logs: Float = np.zeros((n + 1, _STREAMS))
+        self._n = n = belief.n_tasks if len(belief.usual) >= _LEAST else 0
+        self._logs: Float = np.zeros((n + 1, _STREAMS))  # the last row is the stream of all
         self._starts: Int = np.zeros((n + 1, _STREAMS), dtype=np.int64)
         self._rung = np.zeros(n + 1, dtype=bool)
         known = int(belief.known.sum())
         self._apart = min(known, _APART) // 2 if known >= _MANY else 0
-        self._seen, self._last = 0, np.full(n, -self._apart)
+        self._seen, self._last = 0, np.full(n + 1, -self._apart)
 
     def state(self, tasks: Sequence[int]) -> tuple[Any, ...]:
         """What seeing rewards of these tasks may change, to be handed to `put_back`."""
-        n = len(self._last)
-        rows = [*(slice(t, t + 1) for t in tasks if t < n), slice(n, None)]  # the last stream is of all
+        rows = [*(t for t in tasks if t < self._n), self._n]
         columns = (self._logs, self._starts, self._rung, self._last)
-        return self._seen, [(row, [column[row].copy() for column in columns]) for row in rows]
+        return self._seen, rows, [column[rows] for column in columns]
 
     def put_back(self, state: tuple[Any, ...]) -> None:
         """As if those rewards had not been seen."""
-        self._seen, kept = state
-        for row, columns in kept:
-            self._logs[row], self._starts[row], self._rung[row], self._last[row] = columns
+        self._seen, rows, columns = state
+        self._logs[rows], self._starts[rows], self._rung[rows], self._last[rows] = columns
 
     def silence(self, task: int) -> None:
         """An alarm of this task (or of all) was rung by another watch over the same belief."""
-        if task < len(self._last):
+        if task < self._n:
             self._rung[task] = True
 
     def see(self, task: int, x: Float, y: float, number: int) -> list[Alarm]:
         """Take in the reward of decision `number`; the alarms that it rings, each once a belief."""
         b = self._belief
-        if task >= len(self._last) or not b.known[task]:
+        if task >= self._n or not b.known[task]:
             return []
-        units = b.frame.shift, b.frame.scale, b.frame.reward
-        u, own = standardised(x, y, *units, b.mean[task], b.matrices(task), b.steady[task])
-        lean = _LEAN * own
-        alarms = [self._ring(task, u, lean, number)]
-        if self._apart and self._seen - self._last[task] >= self._apart:
-            self._last[task] = self._seen
-            self._seen += 1
-            alarms.append(self._ring(EVERY_TASK, u, lean, number))
-        return [alarm for alarm in alarms if alarm is not None]
+        own = -1 if self._rung[task] else task
+        common = self._n if self._counts_for_all(task) and not self._rung[self._n] else -1
+        matrices = b.matrices(task) if b.dense is None else b.dense
+        found = compared(
+            task, x, y, number, b.frame.shift, b.frame.scale, b.frame.reward, b.mean, matrices, b.steady,
+            b.usual, self._sizes, self._logs, self._starts, own, common,
+        )  # fmt: skip
+        streams = zip((task, EVERY_TASK), found, strict=True)
+        return [self._ring(which, most, since) for which, (most, since) in streams if most > _ALARM]
 
-    def _ring(self, task: int, u: float, lean: float, number: int) -> Alarm | None:
-        if self._rung[task]:
-            return None
-        usual = self._belief.usual
-        most, since = step(u, lean, usual, self._sizes, self._logs[task], self._starts[task], number)
-        if most <= _ALARM:
-            return None
+    def _counts_for_all(self, task: int) -> bool:
+        """Whether this reward enters the stream of all: enough of other tasks came since the task's last."""
+        if not self._apart or self._seen - self._last[task] < self._apart:
+            return False
+        self._last[task] = self._seen
+        self._seen += 1
+        return True
+
+    def _ring(self, task: int, most: float, since: int) -> Alarm:
         self._rung[task] = True
         return Alarm(task, int(since), float(most - _ALARM))

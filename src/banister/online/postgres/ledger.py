@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from banister.errors import InputError, StoreError
+from banister.online.fresh import Fresh
 from banister.online.head import Head
 from banister.online.ledger import Overtaken, Played, is_urgent
 from banister.online.postgres import statements
@@ -35,7 +36,6 @@ from banister.online.record import (
 )
 
 _SINGLE = (DecisionRecord, RewardRecord, RefusalRecord, RetractionRecord)  # may be added without the head
-_FRESH = 4096  # decisions of this process whose reward needs no look into the database first
 _ONE_MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _REFIT = "SELECT pg_{}(hashtextextended('banister refit ' || %b::text, 0))"
 
@@ -49,7 +49,7 @@ class PostgresLedger(Reader):
         self._place, self._pid, self._durability = place, os.getpid(), "normal"
         self._open = self.alone = self._alone_next = False
         self._mine: int | None = None  # an id that was set aside for this process, in this epoch
-        self._fresh: dict[int, Played] = {}  # decisions made here that have had no reward here
+        self._fresh = Fresh()
         self._crowded = False  # whether others decided between the last two decisions here
         db = connect(place)
         try:
@@ -207,20 +207,15 @@ class PostgresLedger(Reader):
             raise self._overtaken()
         self._take(found)
         if isinstance(record, DecisionRecord):
-            self._remember(record)
+            self._fresh.add(record)
             self._mine = self.last_id if self._crowded else None
             self._crowded = self.last_id - self._crowded > max(self._decided, record.id)
             self._decided = self.last_id
 
-    def _remember(self, record: DecisionRecord) -> None:
-        self._fresh[record.id] = Played.of(record)
-        if len(self._fresh) > _FRESH:
-            del self._fresh[next(iter(self._fresh))]
-
     def find(self, number: int) -> Played | None:
         # Should another process have rewarded it meanwhile, the database refuses a second one, and the call
         # is made again, alone, with a look.
-        fresh = self._fresh.pop(number, None) if self._open and not self.alone else None
+        fresh = self._fresh.take(number) if self._open and not self.alone else None
         return super().find(number) if fresh is None else fresh
 
     def _overtaken(self) -> Overtaken:

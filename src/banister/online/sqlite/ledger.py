@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from banister.errors import BanisterError, DataFileError, InputError, ModelFileError
+from banister.online.fresh import Fresh
 from banister.online.guard import Guard
 from banister.online.head import Head
 from banister.online.ledger import Played, Rewarded
@@ -50,7 +51,7 @@ class SqliteLedger:
         self.path = path
         self.where = str(path) if path else "the ledger in memory"
         self._guard = Guard(path) if path else None
-        self._open = False
+        self._open, self._fresh = False, Fresh()
         fresh = path is None or not path.exists()
         try:
             self._db = self._opened(fresh)
@@ -122,7 +123,7 @@ class SqliteLedger:
         """The first half of a transaction. SQLite hears of it with its second statement: one needs none."""
         self.check()
         self._open = True
-        self._only: tuple[str, tuple[Any, ...]] | None = None
+        self._only: Record | None = None
         self._begun = False
 
     def _begin_now(self) -> None:
@@ -131,7 +132,7 @@ class SqliteLedger:
             self._db.execute("BEGIN IMMEDIATE")
             self._begun = True
             if self._only is not None:
-                self._db.execute(*self._only)
+                self._db.execute(*self._statement)
 
     def commit(self) -> None:
         """The second half, if all went well."""
@@ -139,12 +140,14 @@ class SqliteLedger:
             if self._begun:
                 self._db.execute("COMMIT")
             elif self._only is not None:
-                self._db.execute(*self._only)
+                self._db.execute(*self._statement)
         except (sqlite3.Error, OverflowError) as reason:
             self.roll_back()
             raise _refused(self.where, reason) from None
         self._open = False
         self._writer.committed()
+        if isinstance(self._only, DecisionRecord):
+            self._fresh.add(self._only)
 
     def roll_back(self) -> None:
         """The second half, if not."""
@@ -164,7 +167,7 @@ class SqliteLedger:
         assert self._open, "records are added within a transaction"
         statement = self._writer.link(record)
         if self._only is None and not self._begun:
-            self._only = statement
+            self._only, self._statement = record, statement
             return
         self._begin_now()
         self._db.execute(*statement)
@@ -243,6 +246,9 @@ class SqliteLedger:
     def find(self, number: int) -> Played | None:
         if not 0 < number < 1 << 62:
             return None
+        fresh = self._fresh.take(number)
+        if fresh is not None:
+            return fresh
         try:
             self._show_own()
             found = self._db.execute(statements.FIND, (number,)).fetchone()
@@ -251,6 +257,8 @@ class SqliteLedger:
         return None if found is None else statements.played(*found)
 
     def find_many(self, numbers: Sequence[int]) -> dict[int, Played]:
+        for number in numbers:
+            self._fresh.take(number)  # a reward of it may be written now
         known = json.dumps([number for number in numbers if 0 < number < 1 << 62])
         return {row[0]: statements.played(*row[1:]) for row in self._rows(statements.FIND_MANY, known)}
 
@@ -367,6 +375,7 @@ class SqliteLedger:
     def snapshot(self) -> SqliteLedger:
         view = object.__new__(type(self))
         view.path, view.where, view._guard, view._open = None, self.where, None, False
+        view._fresh = Fresh()
         with self._readable():
             view._db = opening.connect(self.path, read_only=True) if self.path else _copied(self._db)
             view._db.execute("BEGIN")  # one moment, held until the view is closed
@@ -378,6 +387,7 @@ class SqliteLedger:
         """A view of a store that another process may be serving from."""
         view = object.__new__(cls)
         view.path, view.where, view._guard, view._open = None, str(path), None, False
+        view._fresh = Fresh()
         with view._readable():
             view._db = opening.connect(path, read_only=True)
             try:
