@@ -251,5 +251,4 @@ def test_a_state_put_back_is_as_if_nothing_had_been_seen():
         assert one.see(int(task[i]), ONE, float(errors[i]), i) == two.see(
             int(task[i]), ONE, float(errors[i]), i
         )
-    np.testing.assert_array_equal(one._logs, two._logs)
-    np.testing.assert_array_equal(one._last, two._last)
+    np.testing.assert_array_equal(one._rows, two._rows)

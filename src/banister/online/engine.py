@@ -159,7 +159,7 @@ class Engine:
             None if self.terms is None else Drawer(self.terms, self.learner, self.account, model.version)
         )
         self._alarmed: set[int] = set()
-        self._unseen: list[tuple[Any, ...]] = []  # what the watch knew before the rewards of this call
+        self._unseen: list[Any] = []  # what the watch knew before the rewards of this call
         if model.version:
             self._shut_again()
             self._watch_again()

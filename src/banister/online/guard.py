@@ -24,6 +24,7 @@ class Guard:
         self._wal, self._lock = self._ledger + "-wal", self._ledger + "-lock"
         self._pid = os.getpid()
         self._seen: dict[str, os.stat_result] = {}
+        self._known: list[tuple[str, int, int, int]] = []
         self._handle: int | None = self._acquire()
         _GUARDS.add(self)
 
@@ -57,6 +58,7 @@ class Guard:
             if found is None:
                 raise StoreError(f"{path} is gone; restore the store from a copy.")
             self._seen[path] = found
+        self._known = [_marks(path, found) for path, found in ((self._lock, self._own), *self._seen.items())]
 
     def check(self) -> None:
         """An error if this process, the lock or a file is not the one that the store was opened with."""
@@ -65,15 +67,31 @@ class Guard:
                 f"{self._ledger} was opened by process {self._pid} and is used in its child {os.getpid()}; "
                 "open the store after the fork, in the one process that serves."
             )
+        if not self._untouched():
+            self._check_files()
+
+    def _untouched(self) -> bool:
+        """Whether all is as it was at the last look: the common case, which every call pays for."""
+        stat = os.stat
+        try:
+            for path, number, device, size in self._known:
+                now = stat(path)
+                if now.st_ino != number or now.st_size != size or now.st_dev != device:
+                    return False
+        except OSError:
+            return False
+        return True
+
+    def _check_files(self) -> None:
+        """The lock must be the one that was taken; files may have grown."""
         if not _same(self._own, _stat(self._lock)):
             raise StoreError(
                 f"The lock {self._lock} was removed or replaced, so another process may be writing; nothing "
                 "more is taken in. Close this bandit and load the store again."
             )
         for path, before in self._seen.items():
-            now = _stat(path)
-            if now is None or not _same(before, now) or now.st_size != before.st_size:
-                self._check_file(path, before, now)
+            self._check_file(path, before, _stat(path))
+        self._known = [_marks(path, found) for path, found in ((self._lock, self._own), *self._seen.items())]
 
     def _check_file(self, path: str, before: os.stat_result, now: os.stat_result | None) -> None:
         """A file that is not as it was may only have grown."""
@@ -142,6 +160,10 @@ def _stat(path: str) -> os.stat_result | None:
         return os.stat(path)
     except OSError:
         return None
+
+
+def _marks(path: str, found: os.stat_result) -> tuple[str, int, int, int]:
+    return path, found.st_ino, found.st_dev, found.st_size
 
 
 def _same(a: os.stat_result, b: os.stat_result | None) -> bool:

@@ -20,11 +20,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from banister.data import Float, Int
+from banister.data import Float
 from banister.safety._matrix_kernels import square, taken
 from banister.safety.belief import Belief
 from banister.safety.gates import EVERY_TASK
@@ -91,31 +91,39 @@ def step(u, lean, usual, sizes, logs, starts, number):  # type: ignore[no-untype
         math.log(1.0 + _BET * (1.0 - 2.0 * max(above, _over(u - lean)))),
         math.log(1.0 + _BET * (1.0 - 2.0 * max(below, _over(-u - lean)))),
     )
-    most, since = -np.inf, number
+    most, since = -np.inf, float(number)
     for i in range(3):
         if logs[i] <= 0.0:
             logs[i], starts[i] = 0.0, number
         logs[i] += gains[i]
         if logs[i] > most:
-            most, since = logs[i], starts[i]
+            most, since = logs[i], float(starts[i])
     return most, since
 
 
-@compiled
-def compared(  # type: ignore[no-untyped-def]
-    task, x, y, number, shift, scale, unit, mean, matrices, noise, usual, sizes, logs, starts, own, common
-):
-    """Add a reward's error to the streams `own` and `common` (−1: none); `step`'s answer of each.
+_RUNG, _LAST = 2 * _STREAMS, 2 * _STREAMS + 1  # columns of a stream's row, after log e-values and starts
 
-    One function, because every reward pays for each call into compiled code.
+
+@compiled
+def _compared(  # type: ignore[no-untyped-def]
+    task, x, y, number, shift, scale, unit, mean, matrices, noise, usual, sizes, rows, apart
+):
+    """Add a reward's error to its task's stream and, if its turn has come, to that of all.
+
+    Returns `step`'s answers, −∞ of a stream that has rung. One function, because every reward pays for each
+    call into compiled code.
     """
     z = standardised(x, y, shift, scale, unit, mean[task], taken(matrices, task), noise[task])
     u, lean = z[0], _LEAN * z[1]
-    first = second = (-np.inf, number)
-    if own >= 0:
-        first = step(u, lean, usual, sizes, logs[own], starts[own], number)
-    if common >= 0:
-        second = step(u, lean, usual, sizes, logs[common], starts[common], number)
+    own, common = rows[task], rows[-1]
+    first = second = (-np.inf, float(number))
+    if own[_RUNG] == 0.0:
+        first = step(u, lean, usual, sizes, own[:_STREAMS], own[_STREAMS:_RUNG], number)
+    if apart > 0 and common[_LAST] - own[_LAST] >= apart:
+        own[_LAST] = common[_LAST]
+        common[_LAST] += 1.0
+        if common[_RUNG] == 0.0:
+            second = step(u, lean, usual, sizes, common[:_STREAMS], common[_STREAMS:_RUNG], number)
     return first, second
 
 
@@ -128,53 +136,42 @@ class Watch:
     def __init__(self, belief: Belief) -> None:
         self._belief = belief
         self._sizes = np.sort(np.abs(belief.usual))
-        self._n = n = belief.n_tasks if len(belief.usual) >= _LEAST else 0
-        self._logs: Float = np.zeros((n + 1, _STREAMS))  # the last row is the stream of all
-        self._starts: Int = np.zeros((n + 1, _STREAMS), dtype=np.int64)
-        self._rung = np.zeros(n + 1, dtype=bool)
+        self._n = belief.n_tasks if len(belief.usual) >= _LEAST else 0
         known = int(belief.known.sum())
         self._apart = min(known, _APART) // 2 if known >= _MANY else 0
-        self._seen, self._last = 0, np.full(n + 1, -self._apart)
+        # A stream is a row: log e-values, where their runs began, whether it has rung, and its task's last
+        # place in the stream of all. That one is the last row; its last column counts.
+        self._rows: Float = np.zeros((self._n + 1, _LAST + 1))
+        self._rows[:-1, _LAST] = -self._apart
 
-    def state(self, tasks: Sequence[int]) -> tuple[Any, ...]:
+    def state(self, tasks: Sequence[int]) -> list[tuple[int, Float]]:
         """What seeing rewards of these tasks may change, to be handed to `put_back`."""
-        rows = [*(t for t in tasks if t < self._n), self._n]
-        columns = (self._logs, self._starts, self._rung, self._last)
-        return self._seen, rows, [column[rows] for column in columns]
+        streams = [*(t for t in tasks if t < self._n), EVERY_TASK]
+        return [(t, self._rows[t].copy()) for t in streams]
 
-    def put_back(self, state: tuple[Any, ...]) -> None:
+    def put_back(self, state: list[tuple[int, Float]]) -> None:
         """As if those rewards had not been seen."""
-        self._seen, rows, columns = state
-        self._logs[rows], self._starts[rows], self._rung[rows], self._last[rows] = columns
+        for task, row in state:
+            self._rows[task] = row
 
     def silence(self, task: int) -> None:
         """An alarm of this task (or of all) was rung by another watch over the same belief."""
         if task < self._n:
-            self._rung[task] = True
+            self._rows[task, _RUNG] = 1.0
 
     def see(self, task: int, x: Float, y: float, number: int) -> list[Alarm]:
         """Take in the reward of decision `number`; the alarms that it rings, each once a belief."""
         b = self._belief
         if task >= self._n or not b.known[task]:
             return []
-        own = -1 if self._rung[task] else task
-        common = self._n if self._counts_for_all(task) and not self._rung[self._n] else -1
         matrices = b.matrices(task) if b.dense is None else b.dense
-        found = compared(
+        found = _compared(
             task, x, y, number, b.frame.shift, b.frame.scale, b.frame.reward, b.mean, matrices, b.steady,
-            b.usual, self._sizes, self._logs, self._starts, own, common,
+            b.usual, self._sizes, self._rows, self._apart,
         )  # fmt: skip
         streams = zip((task, EVERY_TASK), found, strict=True)
         return [self._ring(which, most, since) for which, (most, since) in streams if most > _ALARM]
 
-    def _counts_for_all(self, task: int) -> bool:
-        """Whether this reward enters the stream of all: enough of other tasks came since the task's last."""
-        if not self._apart or self._seen - self._last[task] < self._apart:
-            return False
-        self._last[task] = self._seen
-        self._seen += 1
-        return True
-
-    def _ring(self, task: int, most: float, since: int) -> Alarm:
-        self._rung[task] = True
+    def _ring(self, task: int, most: float, since: float) -> Alarm:
+        self._rows[task, _RUNG] = 1.0
         return Alarm(task, int(since), float(most - _ALARM))

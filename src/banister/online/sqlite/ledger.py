@@ -38,7 +38,8 @@ from banister.online.sqlite.migrate import migrate
 from banister.online.sqlite.schema import SCHEMA
 
 _SYNCHRONOUS = {"normal": "NORMAL", "full": "FULL"}
-_LOG_PAGES = 4000  # pages (16 MB) of write-ahead log before it is folded in, which costs two syncs
+_LOG_BYTES = 1 << 24  # of write-ahead log before it is folded in, which costs two syncs
+_PAGE = 2048  # bytes: every commit writes whole pages, of the record and of the head
 _COMPANIONS = ("", "-wal", "-shm")
 
 
@@ -471,9 +472,12 @@ def _make(path: Path) -> None:
 
 def _prepare(db: sqlite3.Connection, where: str, fresh: bool) -> None:
     """Tables that are this version's, made or brought up to date in one transaction."""
+    if fresh:
+        db.execute(f"PRAGMA page_size={_PAGE}")
     version = 0 if fresh else opening.check(db, where)
     db.execute("PRAGMA journal_mode=WAL")
-    db.execute(f"PRAGMA wal_autocheckpoint={_LOG_PAGES}")
+    page = db.execute("PRAGMA page_size").fetchone()[0]
+    db.execute(f"PRAGMA wal_autocheckpoint={_LOG_BYTES // page}")
     db.execute("BEGIN IMMEDIATE")
     try:
         if fresh:
