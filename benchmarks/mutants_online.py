@@ -154,8 +154,8 @@ MUTANTS = [
         "online/guard.py",
         ("fork", "if os.getpid() != self._pid:", "if False:", "a child writes too"),
         ("lock", "if not _same(self._own, _stat(self._lock)):", "if False:", "a lost lock is not noticed"),
-        ("file", "if now is None or not _same(before, now):", "if False:", "a replaced file is written to"),
-        ("cut", "if now.st_size < before.st_size:", "if False:", "a file that was cut is written to"),
+        ("file", "if now is None or now.st_ino != self._number or now.st_dev != self._device:", "if False:", "a replaced file is written to"),
+        ("cut", "if now.st_size < self._size:", "if False:", "a file that was cut is written to"),
         ("child", "for guard in _GUARDS:", "for guard in ():", "a child keeps the lock"),
     ),
     *_mutants(
