@@ -23,7 +23,7 @@ _FILES = [
 
 TESTS = {
     "online/engine.py": [_CALLS, _DRIFT, _ALL, *_BAD, "test_online_versions.py"],
-    "online/store.py": [_CALLS, _DRIFT, _ALL],
+    "online/store.py": [_CALLS, _DRIFT, _ALL, "test_online_parts.py", "test_online_shared.py"],
     "online/refitter.py": [_CALLS, _DRIFT, _AUDIT, _ALL, *_FILES],
     "online/batch.py": [_DRIFT, _ALL, "test_online_batch_keys.py"],
     "online/batch_rewards.py": [_ALL, "test_online_batch_keys.py"],
@@ -81,13 +81,18 @@ MUTANTS = [
     ),
     *_mutants(
         "online/store.py",
-        ("reward-two", "self.rewards += 1", "self.rewards += 2", "a reward counts twice"),
-        ("row-two", "self.rewards += 1", "self.rewards += 1\n        self.memory.plays.add(played.task, played.features, "
-         "value, played.is_baseline, played.claim, number)", "a reward is learned twice"),
+        ("reward-two", "self.rewards += len(rewards)", "self.rewards += 2 * len(rewards)", "a reward counts twice"),
+        ("row-two", "self._learned += rewards", "self._learned += [*rewards, *rewards]", "a reward is learned twice"),
+        ("never-taken-in", "self._take_in()\n        return self._memory", "return self._memory",
+         "a fit does not see what waits"),
+        ("block-first", "self._take_in()\n        self._add_plays(block)", "self._add_plays(block)",
+         "rows of others come before what waits"),
+        ("alarm-first", "memory, tallies = self.memory, self.tallies", "memory, tallies = self._memory, self._tallies",
+         "a drift forgets less than came before it"),
         ("logs-twice", "if call in {block.call for block in self.ledger.logs()}:", "if False:", "a log counts twice"),
-        ("label-lost", "if record.low == record.high:", "if False:", "claimed rewards are not learned from"),
-        ("offer-lost", "if record.offered is not None:", "if False:", "nothing is known of what is offered"),
-        ("tally-kept", "self.tallies.start_anew(alarm.task)", "pass", "gains from before a drift are reported"),
+        ("label-lost", "known = [r.low == r.high for r in records]", "known = [False for r in records]", "claimed rewards are not learned from"),
+        ("offer-lost", "if r.offered is not None]", "if False]", "nothing is known of what is offered"),
+        ("tally-kept", "tallies.start_anew(alarm.task)", "pass", "gains from before a drift are reported"),
         ("drop-labels", "del self.labels[n:]", "pass", "a task that failed keeps its place"),
         ("mixtures", "self.mixtures += record.action < 0", "pass", "more mixtures are played than were allowed"),
     ),
@@ -165,10 +170,13 @@ MUTANTS = [
     *_mutants(
         "online/tallies.py",
         ("anew", "self.moved.view[tasks] = 0", "pass", "decisions from before a drift count"),
-        ("margin", "if margin < self.margin.view[task]:", "if True:", "the last margin passes for the worst"),
+        ("margin", "np.fmin.at(self.margin.view, left, margin[moved])", "self.margin.view[left] = margin[moved]",
+         "the last margin passes for the worst"),
     ),
     *_mutants(
         "online/sqlite/ledger.py",
+        ("still-fresh", "self._fresh.take(number)  # a reward of it may be written now", "pass",
+         "a reward of a batch may come again"),
         ("unguarded", "self.check()\n        self._open = True", "self._open = True", "files are not looked at"),
         ("fall-back", "self._writer.fall_back()", "pass", "the head counts what was not written"),
         ("own", "if self._open and self._only is not None:", "if False:", "a transaction does not see its own record"),
