@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+import banister.cli.online  # noqa: F401 (its commands)
 from banister import SafeBandit
 from banister.cli.app import app
 from online_world import World, trained
