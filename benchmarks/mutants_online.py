@@ -34,6 +34,8 @@ TESTS = {
     "online/files.py": _FILES,
     "online/tallies.py": ["test_online_parts.py"],
     "online/sqlite/ledger.py": [_CALLS, "test_online_guard.py"],
+    "online/sqlite/reading.py": [_CALLS],
+    "online/waking.py": ["test_online_versions.py", *_FILES],
     "online/sqlite/schema.py": [_CALLS],
     # These need BANISTER_TEST_POSTGRES; without it their faults survive.
     "online/following.py": ["test_online_shared.py"],
@@ -78,7 +80,10 @@ MUTANTS = [
          "rewards from before a store was closed are never compared"),
         ("watch-tail", "yield from zip(*block, strict=True)\n            return", "pass\n            return",
          "rewards during a fit are never compared"),
-        ("outdated", "bool(models) and models[-1].format != FORMAT", "False", "bytes of another format are read"),
+    ),
+    *_mutants(
+        "online/waking.py",
+        ("outdated", "if last.format != FORMAT:", "if False:", "bytes of another format are read"),
         ("altered-model", "if digest_of(data) != last.digest:", "if False:", "an altered model serves"),
     ),
     *_mutants(
@@ -176,9 +181,12 @@ MUTANTS = [
          "the last margin passes for the worst"),
     ),
     *_mutants(
-        "online/sqlite/ledger.py",
+        "online/sqlite/reading.py",
         ("still-fresh", "self._fresh.take(number)  # a reward of it may be written now", "pass",
          "a reward of a batch may come again"),
+    ),
+    *_mutants(
+        "online/sqlite/ledger.py",
         ("unguarded", "self.check()\n        self._open = True", "self._open = True", "files are not looked at"),
         ("fall-back", "self._writer.fall_back()", "pass", "the head counts what was not written"),
         ("own", "if self._open and self._only is not None:", "if False:", "a transaction does not see its own record"),

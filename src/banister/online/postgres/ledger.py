@@ -9,12 +9,12 @@ All others hold the head from their beginning to their end (`alone`), so that wh
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from banister.errors import InputError, StoreError
+from banister.online.adding import Adder
 from banister.online.fresh import Fresh
 from banister.online.head import Head
 from banister.online.ledger import Overtaken, Played, is_urgent
@@ -23,15 +23,11 @@ from banister.online.postgres.connecting import connect, prepare, unusable
 from banister.online.postgres.place import PostgresPlace
 from banister.online.postgres.reading import Reader
 from banister.online.record import (
-    AlarmRecord,
     DecisionRecord,
-    LogRecord,
-    ModelRecord,
     Record,
     RefusalRecord,
     RetractionRecord,
     RewardRecord,
-    TaskRecord,
     leaf,
 )
 
@@ -40,7 +36,7 @@ _ONE_MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _REFIT = "SELECT pg_{}(hashtextextended('banister refit ' || %b::text, 0))"
 
 
-class PostgresLedger(Reader):
+class PostgresLedger(Reader, Adder):
     """Tables in a schema of their own; see `Ledger` for what each operation does."""
 
     shared = True
@@ -255,40 +251,6 @@ class PostgresLedger(Reader):
             self._single = record
         else:
             raise self._overtaken()
-
-    def add_task(self, label: str) -> int:
-        code = self.head.tasks
-        self._add(TaskRecord(code, label))
-        return code
-
-    def add_decision(self, record: DecisionRecord) -> None:
-        self._add(record)
-
-    def add_decisions(self, records: Iterable[DecisionRecord]) -> None:
-        for record in records:
-            self._add(record)
-
-    def add_reward(self, record: RewardRecord) -> None:
-        self._add(record)
-
-    def add_rewards(self, records: Iterable[RewardRecord]) -> None:
-        for record in records:
-            self._add(record)
-
-    def add_refusal(self, record: RefusalRecord) -> None:
-        self._add(record)
-
-    def add_retraction(self, record: RetractionRecord) -> None:
-        self._add(record)
-
-    def add_alarm(self, record: AlarmRecord) -> None:
-        self._add(record)
-
-    def add_log(self, record: LogRecord) -> None:
-        self._add(record)
-
-    def add_model(self, record: ModelRecord) -> None:
-        self._add(record)
 
     def add_part(self, version: int, part: int, data: bytes) -> None:
         self._do(statements.PART, version, part, data, version)
