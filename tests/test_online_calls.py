@@ -224,3 +224,15 @@ def test_a_reward_that_could_not_be_written_can_come_again(place):
     assert bandit.reward(number, 1.0) == "accepted"
     assert bandit.reward(number, 1.0) == "duplicate"
     assert bandit.audit().passed
+
+
+def test_what_is_known_of_a_decision_is_what_the_database_says(place):
+    """A decision made here is rewarded without a look; what is learned is the same."""
+    world, bandit = trained(200, path=place)
+    ledger = bandit._engine.store.ledger
+    for kind in (lambda r: r, lambda r: None, lambda r: (r - 1.0, r + 1.0)):
+        request = world.request()
+        d = bandit.decide(**{**request, "baseline_reward": kind(request["baseline_reward"])})
+        known, found = ledger._fresh.take(d.id), ledger.find(d.id)
+        for a, b in zip(known, found, strict=True):
+            np.testing.assert_array_equal(a, b)
