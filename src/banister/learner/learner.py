@@ -175,7 +175,11 @@ class Learner:
 
     def check(self, task: int, x: Float, y: float, number: int) -> list[Alarm]:
         """Compare a reward that the belief has not seen with it."""
-        alarms = [self._dated(alarm) for alarm in self.watch.see(task, x, y, number)]
+        return self._rung(self.watch.see(task, x, y, number))
+
+    def _rung(self, alarms: list[Alarm]) -> list[Alarm]:
+        """Each shuts gates from where its change began."""
+        alarms = [self._dated(alarm) for alarm in alarms]
         for alarm in alarms:
             self.forget(alarm.task, alarm.since)
         return alarms
@@ -189,10 +193,7 @@ class Learner:
     ) -> list[Alarm]:
         """Take in many rewards."""
         self.memory.plays.extend(task, X, y, is_baseline, claim, number)
-        if len(self.belief.usual) == 0:
-            return []
-        rows = zip(task.tolist(), X, y.tolist(), number.tolist(), strict=True)
-        return [alarm for row in rows for alarm in self.check(*row)]
+        return self._rung(self.watch.see_many(task, X, y, number))
 
     def forget(self, task: int, since: int) -> None:
         """A task, or with `EVERY_TASK` all, has changed at decision `since`: shut, and learn anew."""

@@ -24,8 +24,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from banister.data import Float
-from banister.safety._matrix_kernels import square, taken
+from banister.data import Float, Int
+from banister.safety._matrix_kernels import Matrices, square, taken
 from banister.safety.belief import Belief
 from banister.safety.gates import EVERY_TASK
 from banister.solver.kernels import compiled, dot
@@ -105,26 +105,45 @@ _RUNG, _LAST = 2 * _STREAMS, 2 * _STREAMS + 1  # columns of a stream's row, afte
 
 
 @compiled
-def _compared(  # type: ignore[no-untyped-def]
-    task, x, y, number, shift, scale, unit, mean, matrices, noise, usual, sizes, rows, apart
+def follow(  # type: ignore[no-untyped-def]
+    task, X, y, number, known, shift, scale, unit, mean, matrices, noise, usual, sizes, rows, apart, alarms
 ):
-    """Add a reward's error to its task's stream and, if its turn has come, to that of all.
+    """Add errors of rewards in turn to their tasks' streams and, when its turn has come, to that of all.
 
-    Returns `step`'s answers, −∞ of a stream that has rung. One function, because every reward pays for each
-    call into compiled code.
+    One function, because every reward of a live bandit pays for each call into compiled code.
+
+    Args:
+        task, X, y, number: (m,) and (m, d) of the rewards; those of tasks that are not known are passed over.
+        known, shift, scale, unit, mean, matrices, noise, usual, sizes: the belief's; `matrices` are of all
+            tasks, or of the one task that all rewards are of.
+        rows: of the streams, the last that of all.
+        apart: rewards between two of one task in the stream of all; 0 without one.
+        alarms: filled with stream, where its run began and excess of each alarm; a stream rings once.
+
+    Returns:
+        The number of alarms.
     """
-    z = standardised(x, y, shift, scale, unit, mean[task], taken(matrices, task), noise[task])
-    u, lean = z[0], _LEAN * z[1]
-    own, common = rows[task], rows[-1]
-    first = second = (-np.inf, float(number))
-    if own[_RUNG] == 0.0:
-        first = step(u, lean, usual, sizes, own[:_STREAMS], own[_STREAMS:_RUNG], number)
-    if apart > 0 and common[_LAST] - own[_LAST] >= apart:
-        own[_LAST] = common[_LAST]
-        common[_LAST] += 1.0
-        if common[_RUNG] == 0.0:
-            second = step(u, lean, usual, sizes, common[:_STREAMS], common[_STREAMS:_RUNG], number)
-    return first, second
+    n, found = rows.shape[0] - 1, 0
+    for i in range(task.shape[0]):
+        t = task[i]
+        if t >= n or not known[t]:
+            continue
+        u, share = standardised(X[i], y[i], shift, scale, unit, mean[t], taken(matrices, t), noise[t])
+        shared = apart > 0 and rows[n, _LAST] - rows[t, _LAST] >= apart
+        if shared:
+            rows[t, _LAST] = rows[n, _LAST]
+            rows[n, _LAST] += 1.0
+        for stream in (t, n):
+            row = rows[stream]
+            if row[_RUNG] or (stream == n and not shared):
+                continue
+            logs, starts = row[:_STREAMS], row[_STREAMS:_RUNG]
+            most, since = step(u, _LEAN * share, usual, sizes, logs, starts, number[i])
+            if most > _ALARM:
+                row[_RUNG] = 1.0
+                alarms[found, 0], alarms[found, 1], alarms[found, 2] = stream, since, most - _ALARM
+                found += 1
+    return found
 
 
 class Watch:
@@ -143,6 +162,8 @@ class Watch:
         # place in the stream of all. That one is the last row; its last column counts.
         self._rows: Float = np.zeros((self._n + 1, _LAST + 1))
         self._rows[:-1, _LAST] = -self._apart
+        self._alarms = np.empty((self._n + 1, 3))  # of one call, and its columns for a single reward
+        self._one = np.zeros(1, dtype=np.int64), np.zeros(1), np.zeros(1, dtype=np.int64)
 
     def state(self, tasks: Sequence[int]) -> list[tuple[int, Float]]:
         """What seeing rewards of these tasks may change, to be handed to `put_back`."""
@@ -161,17 +182,28 @@ class Watch:
 
     def see(self, task: int, x: Float, y: float, number: int) -> list[Alarm]:
         """Take in the reward of decision `number`; the alarms that it rings, each once a belief."""
-        b = self._belief
-        if task >= self._n or not b.known[task]:
-            return []
-        matrices = b.matrices(task) if b.dense is None else b.dense
-        found = _compared(
-            task, x, y, number, b.frame.shift, b.frame.scale, b.frame.reward, b.mean, matrices, b.steady,
-            b.usual, self._sizes, self._rows, self._apart,
-        )  # fmt: skip
-        streams = zip((task, EVERY_TASK), found, strict=True)
-        return [self._ring(which, most, since) for which, (most, since) in streams if most > _ALARM]
+        self._one[0][0], self._one[1][0], self._one[2][0] = task, y, number
+        return self.see_many(self._one[0], x[None], *self._one[1:])
 
-    def _ring(self, task: int, most: float, since: float) -> Alarm:
-        self._rows[task, _RUNG] = 1.0
-        return Alarm(task, int(since), float(most - _ALARM))
+    def see_many(self, task: Int, X: Float, y: Float, number: Int) -> list[Alarm]:
+        """The same of rewards (m,) in turn."""
+        dense = self._belief.dense
+        if dense is not None or not self._n:
+            return [] if dense is None else self._follow(task, X, y, number, dense)
+        each = [slice(i, i + 1) for i, t in enumerate(task) if t < self._n and self._belief.known[t]]
+        return [
+            alarm
+            for i in each
+            for alarm in self._follow(task[i], X[i], y[i], number[i], self._belief.matrices(int(task[i][0])))
+        ]
+
+    def _follow(self, task: Int, X: Float, y: Float, number: Int, matrices: Matrices) -> list[Alarm]:
+        b = self._belief
+        found = follow(
+            task, X, y, number, b.known, b.frame.shift, b.frame.scale, b.frame.reward, b.mean, matrices,
+            b.steady, b.usual, self._sizes, self._rows, self._apart, self._alarms,
+        )  # fmt: skip
+        return [
+            Alarm(EVERY_TASK if stream == self._n else int(stream), int(since), excess)
+            for stream, since, excess in self._alarms[:found].tolist()
+        ]
