@@ -141,7 +141,7 @@ def test_a_watch_sees_the_same(both):
     for i in range(30):
         for watch in watches:
             watch.see(int(task[i]), actions[i, index[i]], 9.0, i)
-    np.testing.assert_allclose(watches[0]._logs, watches[1]._logs, rtol=1e-6)
+    np.testing.assert_allclose(watches[0]._rows, watches[1]._rows, rtol=1e-6)
 
 
 def model_of(b):

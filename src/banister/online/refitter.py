@@ -58,11 +58,11 @@ class Refitter:
     def _grown(self) -> bool:
         """Whether there are enough rewards more than at the last try."""
         engine = self._engine
-        memory, tasks = engine.store.memory, len(engine.store.labels)
-        if memory is None:
+        store, tasks = engine.store, len(engine.store.labels)
+        if store.dim is None:
             return False
         schedule = engine.settings.schedule(engine.learner.settled)
-        return len(memory.plays) >= schedule.next(self._last_try() // tasks) * tasks
+        return store.plays >= schedule.next(self._last_try() // tasks) * tasks
 
     def _last_try(self) -> int:
         """How many rewards the last try had, here or in the process whose model serves."""
