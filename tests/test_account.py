@@ -190,6 +190,10 @@ def test_terms_that_cannot_be_kept(given, says):
 def test_the_sentences_say_whose_total_is_meant():
     assert "each task" in terms("task").sentence()
     assert "fleet" in terms("fleet").sentence()
+    assert terms("fleet").budget().pending == "mean"  # an assumption, which the sentence must name
+    assert "no more on average" in terms("fleet").sentence()
+    assert terms("task").budget().pending == "range"  # a theorem
+    assert "on average" not in terms("task").sentence()
     assert "linear" in terms("decision").sentence()
     assert "90%" in terms("task").sentence()
     assert "95%" in terms("task").sentence()

@@ -113,11 +113,14 @@ class Terms:
                 f"With {sure} confidence over all decisions together, and if rewards are linear in the "
                 f"features, every decision is expected to earn at least {share} of what the baseline would."
             )
-        whose = "each task" if self.promise is Promise.TASK else "the fleet of all tasks together"
+        whose, more = "each task", ""
+        if self.promise is Promise.FLEET:
+            whose = "the fleet of all tasks together"
+            more = ", and if requests that wait for rewards are worth no more on average than those before"
         return (
             f"With {sure} confidence, at all times and without any model, {whose} is expected to have earned "
             f"in total at least {share} of what the baseline would have, if rewards stay in "
-            f"{self.reward_range} and come late for reasons other than their size."
+            f"{self.reward_range} and come late for reasons other than their size{more}."
         )
 
 
