@@ -106,7 +106,7 @@ MUTANTS = [
     *_mutants(
         "safety/draw.py",
         ("no-holdout-cap", "((1.0 - holdout, HOLDOUT), (wished.p, WISH))", "((wished.p, WISH),)", "the baseline's share vanishes"),
-        ("largest-cap", "p, name = min((cap, name)", "p, name = max((cap, name)", "the loosest cap holds"),
+        ("last-cap", "        if cap < p:", "        if True:", "the cap that was named last holds"),
         ("one-width", "LEAVE, SEARCH, baseline", "LEAVE, LEAVE, baseline", "tasks stay with the first that looked well"),
         ("too-wide", "LEAVE, SEARCH, baseline", "SEARCH, SEARCH, baseline", "a harmful world costs half as much again"),
         ("unkeyed", "blake2b(decision.encode(), digest_size=8, key=key)", "blake2b(decision.encode(), digest_size=8)",

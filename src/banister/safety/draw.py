@@ -166,7 +166,10 @@ def combine(wished: Wish, baseline: int, *, free: float, caps: Mapping[str, floa
         Draw(probabilities=array([0.7, 0.3, 0. ]), p=0.3, limited_by='budget')
     """
     _check_baseline(baseline, len(wished.others))
-    p, name = min((cap, name) for name, cap in caps.items()) if caps else (1.0, FREE)
+    p, name = 1.0, FREE
+    for what, cap in caps.items():
+        if cap < p:
+            p, name = cap, what
     if p <= free:
         p, name = free, FREE
     for limit, what in ((1.0 - holdout, HOLDOUT), (wished.p, WISH)):
