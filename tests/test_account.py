@@ -205,3 +205,7 @@ def test_the_share_grows_no_faster_than_the_comparison_can_bear():
     paid, grown = account.budget.cap_budget(0), account.budget.cap_grow(0, 0.1)
     assert grown < paid
     assert account.allowance(0)[:2] == (grown, "growth")
+
+
+def test_a_task_on_its_own_searches_more_widely_than_it_leaves():
+    assert [Promise(p).search for p in ("decision", "task", "fleet")] == [0.2, 0.5, 0.2]

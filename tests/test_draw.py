@@ -65,7 +65,7 @@ def test_votes_agree_with_plain_numpy():
     rng = np.random.default_rng(0)
     mean, away = 0.1 * rng.standard_normal(6), rng.standard_normal((MEMBERS, 6))
     actions = rng.standard_normal((9, 6))
-    asked = wish(Committee.of(mean, away), actions, 4)
+    asked = wish(Committee.of(mean, away), actions, 4, search=SEARCH)
     narrow, wide = (
         np.bincount(((mean + width * away) @ actions.T).argmax(1), minlength=9) / MEMBERS
         for width in (LEAVE, SEARCH)

@@ -126,7 +126,7 @@ class Drawer:
         committee = self._committee(task)
         if committee is None or len(actions) == 1:
             return _even(len(actions), baseline)
-        return wish(committee, actions, baseline)
+        return wish(committee, actions, baseline, search=self.terms.promise.search)
 
     def _committee(self, task: int) -> Committee | None:
         """Members in the users' units; a level that all actions share takes no part in a vote."""

@@ -3,7 +3,7 @@
 A draw plays the baseline with probability 1 − p and otherwise one of the rest, `q`; its expected reward is
 `(1−p) x_b'θ + p Σ_a q_a x_a'θ`, which is the paper's mixture. What is wished for (q, and p at most) comes
 from a *committee*: seeded draws from the belief, each of which names the action it holds best (posterior
-sampling with exact probabilities), narrow draws for p and wide ones for q. What is allowed comes from caps
+sampling with exact probabilities), narrow draws for p and, for a task on its own, wide ones for q. What is allowed comes from caps
 on p:
 
 * the *free share*: where the range of rewards alone keeps the draw above its floor, no model and no data;
@@ -31,11 +31,10 @@ from banister.safety._draw_kernels import fallen_on, votes
 
 MEMBERS = 64  # shares come in steps of 1/64, and scores (64, d) @ (d, K) take tens of microseconds
 _SINGLE = np.float32  # of scores: a third of the time, and who is best by 1e-7 does not matter
-# Two widths ν of one committee, as beliefs are wide for safety's sake. Whether to leave the baseline is asked
-# narrowly: at 0.5 a world in which all else is harmful cost 4.7 % instead of 3.2 %. Where to go instead is
-# asked widely: at 0.2 tasks stayed with the first action that looked well, and real ratings captured .67
-# instead of .73.
-LEAVE, SEARCH = _SINGLE(0.2), _SINGLE(0.5)
+# Widths ν of a committee, as beliefs are wide for safety's sake. Whether to leave the baseline is asked
+# narrowly: at 0.5 a world in which all else is harmful cost 4.7 % instead of 3.2 %. Where to go instead may
+# be asked widely; see `Promise.search`.
+LEAVE, SEARCH = 0.2, 0.5
 WISH, FREE, HOLDOUT = "committee", "free share", "holdout"
 
 
@@ -92,10 +91,10 @@ class Wish:
     others: Float
 
 
-def wish(committee: Committee, actions: Float, baseline: int) -> Wish:
+def wish(committee: Committee, actions: Float, baseline: int, *, search: float = LEAVE) -> Wish:
     """Ask the committee about actions (K, d); a tie with the baseline is a vote for the baseline.
 
-    How many leave is counted at the width `LEAVE`, where they go at the width `SEARCH`.
+    How many leave is counted at the width `LEAVE`, where they go at the width `search`.
 
     Examples:
         >>> here, there = [0.0, 0.0], [-1.0, 2.0]
@@ -106,7 +105,8 @@ def wish(committee: Committee, actions: Float, baseline: int) -> Wish:
     _check_baseline(baseline, len(actions))
     share, others = np.empty((2, len(actions)))
     x = actions.astype(_SINGLE).T
-    p = votes(committee.mean @ x, committee.away @ x, LEAVE, SEARCH, baseline, share, others)
+    widths = _SINGLE(LEAVE), _SINGLE(search)
+    p = votes(committee.mean @ x, committee.away @ x, *widths, baseline, share, others)
     return Wish(share, p, others)
 
 
