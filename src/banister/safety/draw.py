@@ -3,8 +3,7 @@
 A draw plays the baseline with probability 1 − p and otherwise one of the rest, `q`; its expected reward is
 `(1−p) x_b'θ + p Σ_a q_a x_a'θ`, which is the paper's mixture. What is wished for (q, and p at most) comes
 from a *committee*: seeded draws from the belief, each of which names the action it holds best (posterior
-sampling with exact probabilities), narrow draws for p and, for a task on its own, wide ones for q. What is allowed comes from caps
-on p:
+sampling with exact probabilities). For q they may be wider than for p. What is allowed comes from caps on p:
 
 * the *free share*: where the range of rewards alone keeps the draw above its floor, no model and no data;
 * the *decision cap*: under the belief, the draw's value clears its floor by z standard errors
