@@ -28,9 +28,11 @@ import numpy as np
 
 import banister as bn
 from banister.errors import ServiceError
-from banister.serve.packing import pack
+from banister.serve.packing import PACKED, pack, unpack
 
 DIM, ACTIONS, TASKS, CONNECTIONS = 100, 20, 20, 4
+LINES = 3  # connections that send batches: while one is decided, the next is read
+ONE, BATCH = "/v1/decisions", "/v1/decisions:batch"
 ECHO = """
 from fastapi import FastAPI
 import sys, uvicorn
@@ -54,12 +56,26 @@ class World:
         y = np.einsum("nd,nd->n", X, self.theta[task]) + 0.1 * self.rng.standard_normal(len(task))
         return {"task": [f"task-{t}" for t in task], "reward": y, "x": X}
 
-    def request(self, *, packed: bool = False) -> dict[str, Any]:
+    def request(self) -> dict[str, Any]:
         t, A = int(self.rng.integers(TASKS)), self.rng.standard_normal((ACTIONS, DIM))
         mean = A @ self.theta[t]
         k = int(np.argsort(mean)[-5])
-        actions = pack(A) if packed else A.tolist()
-        return {"task": f"task-{t}", "actions": actions, "baseline": k, "baseline_reward": float(mean[k])}
+        return {"task": f"task-{t}", "actions": A, "baseline": k, "baseline_reward": float(mean[k])}
+
+    def one(self, path: str, *, packed: bool) -> bytes:
+        """A request for one decision, as it is sent."""
+        return post(path, *told_apart(self.request(), packed))
+
+    def many(self, n: int, *, packed: bool) -> bytes:
+        """A request for a batch."""
+        parts = [told_apart(self.request(), packed) for _ in range(n)]
+        return post(BATCH, {"requests": [p[0] for p in parts]}, *(p[1] for p in parts if packed))
+
+
+def told_apart(request: dict[str, Any], packed: bool) -> tuple[Any, ...]:
+    """A request's JSON, and its numbers if they are to follow it."""
+    A, rest = request["actions"], {k: v for k, v in request.items() if k != "actions"}
+    return ({**rest, "shape": A.shape}, A) if packed else ({**rest, "actions": A.tolist()},)
 
 
 def make_store(world: World, path: Path) -> None:
@@ -110,9 +126,10 @@ class Line:
         return b"".join(parts)
 
 
-def post(path: str, body: Any) -> bytes:
-    data = json.dumps(body).encode()
-    head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+def post(path: str, body: Any, *numbers: Any) -> bytes:
+    line = json.dumps(body).encode()
+    data, kind = (pack(line, numbers), PACKED) if numbers else (line, "application/json")
+    head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: {kind}\r\n"
     return f"{head}content-length: {len(data)}\r\n\r\n".encode() + data
 
 
@@ -146,11 +163,10 @@ def single(world: World, port: int, seconds: float) -> dict[str, Any]:
     """Echo, service with rows of numbers, service with packed numbers: a second each, in turn."""
     other = free_port()
     echo = started([sys.executable, "-c", ECHO, str(other)], other)
-    rows = [world.request() for _ in range(64)]
     ways = {
-        "echo": (other, [post("/echo", r) for r in rows]),
-        "decisions": (port, [post("/v1/decisions", r) for r in rows]),
-        "decisions, packed": (port, [post("/v1/decisions", world.request(packed=True)) for _ in range(64)]),
+        "echo": (other, [world.one("/echo", packed=False) for _ in range(64)]),
+        "decisions": (port, [world.one(ONE, packed=False) for _ in range(64)]),
+        "decisions, packed": (port, [world.one(ONE, packed=True) for _ in range(64)]),
     }
     found: dict[str, list[float]] = {name: [] for name in ways}
     try:
@@ -169,9 +185,9 @@ def single(world: World, port: int, seconds: float) -> dict[str, Any]:
 def batches(world: World, port: int, process: subprocess.Popen[bytes], seconds: float) -> dict[str, Any]:
     out = {}
     for name, packed in (("batches of 100", False), ("batches of 100, packed", True)):
-        bodies = [{"requests": [world.request(packed=packed) for _ in range(100)]} for _ in range(4)]
+        bodies = [world.many(100, packed=packed) for _ in range(4)]
         begin = cpu(process)
-        latencies = pressed(port, [post("/v1/decisions:batch", b) for b in bodies], seconds, 2)
+        latencies = pressed(port, bodies, seconds, LINES)
         out[name] = told(latencies, seconds, 100)
         out[name]["cpu_us"] = round((cpu(process) - begin) / len(latencies) / 100 * 1e6, 1)
     return out
@@ -192,7 +208,7 @@ def load(
     world: World, port: int, process: subprocess.Popen[bytes], seconds: float, rate: float
 ) -> dict[str, Any]:
     """Decisions and rewards at a steady rate, with a refit each tenth of the time."""
-    requests = [post("/v1/decisions", world.request(packed=True)) for _ in range(256)]
+    requests = [world.one(ONE, packed=True) for _ in range(256)]
     latencies: list[float] = []
     errors: list[str] = []
     refits, grown, until = 0, [memory(process)], time.perf_counter() + seconds
@@ -203,7 +219,7 @@ def load(
             time.sleep(max(0.0, due - time.perf_counter()))
             try:
                 begin = time.perf_counter()
-                made = json.loads(line.ask(requests[i % len(requests)]))
+                made = json.loads(unpack(line.ask(requests[i % len(requests)]))[0])
                 latencies.append(time.perf_counter() - begin)
                 begin = time.perf_counter()
                 line.ask(post("/v1/rewards", {"id": made["id"], "reward": random.random()}))
