@@ -1,6 +1,6 @@
 """The service in numbers: beside a bare FastAPI endpoint that echoes, in batches, under load, and killed.
 
-    python benchmarks/serve.py [--seconds 10] [--load 60] [--kills 20] [--out bench-serve.json]
+    python benchmarks/serve.py [--seconds 10] [--load 600] [--kills 20] [--postgres URL] [--out serve.json]
 
 Client and servers are processes of this machine, on loopback. Echo and service take turns, a second each, so
 that a busy machine slows both alike; `cpu_us` is the server's own time a decision. The echo endpoint is what
@@ -78,7 +78,7 @@ def told_apart(request: dict[str, Any], packed: bool) -> tuple[Any, ...]:
     return ({**rest, "shape": A.shape}, A) if packed else ({**rest, "actions": A.tolist()},)
 
 
-def make_store(world: World, path: Path) -> None:
+def make_store(world: World, path: str | Path) -> None:
     with bn.SafeBandit(0.1, path=path, refits="manual", seed=1) as bandit:
         bandit.warm_start(world.logs(150), features="x")
 
@@ -100,7 +100,7 @@ def started(command: list[str], port: int) -> subprocess.Popen[bytes]:
     raise RuntimeError("the server did not begin")
 
 
-def serve(path: Path, port: int) -> subprocess.Popen[bytes]:
+def serve(path: str | Path, port: int) -> subprocess.Popen[bytes]:
     main = "from banister.cli import main; main()"
     return started([sys.executable, "-c", main, "serve", str(path), "--port", str(port)], port)
 
@@ -245,58 +245,103 @@ def load(
     }  # fmt: skip
 
 
-def killed(world: World, path: Path, port: int, kills: int) -> dict[str, Any]:
-    """Clients with keys, a server that is killed again and again: is anything lost, or decided twice?"""
-    seen: list[tuple[str, int]] = []
-    rewarded: dict[int, float] = {}
+class Caller:
+    """One client under load: it makes each call again, at the next server, until it is answered."""
+
+    def __init__(self, name: str, ports: list[int], over: threading.Event) -> None:
+        self._name, self._over = name, over
+        self._clients = [bn.Client(f"http://127.0.0.1:{p}", retries=0, timeout=30) for p in ports]
+        self._turn = 0
+        self.seen: list[tuple[str, int]] = []
+        self.rewarded: dict[int, float] = {}
+        self.faults: list[str] = []
+
+    def run(self) -> None:
+        rng = np.random.default_rng(hash(self._name) % 2**32)
+        for i in range(10**9):
+            if self._over.is_set():
+                return
+            key, A = f"{self._name}:{i}", rng.standard_normal((ACTIONS, DIM))
+            made = self._answered("decide", f"task-{i % TASKS}", A, baseline=0, key=key)
+            self.seen.append((key, made.id))
+            if self._answered("reward", made.id, float(i), key=key) != "accepted":
+                self.faults.append(f"reward of {made.id} was not accepted")
+            self.rewarded[made.id] = float(i)
+
+    def _answered(self, method: str, *values: Any, **named: Any) -> Any:
+        while True:
+            client = self._clients[self._turn % len(self._clients)]
+            try:
+                return getattr(client, method)(*values, **named)
+            except ServiceError as reason:
+                if reason.status not in (0, 503):
+                    self.faults.append(str(reason))
+                self._turn += 1
+                time.sleep(0.05)
+
+
+def killed(store: str, ports: list[int], kills: int) -> dict[str, Any]:
+    """Clients with keys, servers one of which is killed again and again: is anything lost, or done twice?"""
     over = threading.Event()
-    faults: list[str] = []
-
-    def one(name: str) -> None:
-        rng = np.random.default_rng(hash(name) % 2**32)
-        with bn.Client(f"http://127.0.0.1:{port}", retries=200, timeout=30) as client:
-            for i in range(10**9):
-                if over.is_set():
-                    return
-                key, A = f"{name}:{i}", rng.standard_normal((ACTIONS, DIM))
-                try:
-                    d = client.decide(f"task-{i % TASKS}", A, baseline=0, key=key)
-                    seen.append((key, d.id))
-                    if client.reward(d.id, float(i), key=key) != "accepted":
-                        faults.append(f"reward of {d.id} was not accepted")
-                    rewarded[d.id] = float(i)
-                except ServiceError as reason:
-                    faults.append(str(reason))
-
-    process = serve(path, port)
-    threads = [threading.Thread(target=one, args=(f"c{i}",)) for i in range(CONNECTIONS)]
+    processes = [serve(store, port) for port in ports]
+    callers = [
+        Caller(f"c{i}", ports[i % len(ports) :] + ports[: i % len(ports)], over) for i in range(CONNECTIONS)
+    ]
+    threads = [threading.Thread(target=caller.run) for caller in callers]
     for thread in threads:
         thread.start()
     for _ in range(kills):
-        before = len(seen)
-        while len(seen) < before + 50:  # under load: not before the clients are back
+        before = done(callers)
+        while done(callers) < before + 50:  # under load: not before the clients are back
             time.sleep(0.01)
         time.sleep(random.uniform(0.0, 0.5))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        process = serve(path, port)
+        i = random.randrange(len(ports))
+        processes[i].send_signal(signal.SIGKILL)
+        processes[i].wait()
+        processes[i] = serve(store, ports[i])
     over.set()
     for thread in threads:
         thread.join()
-    process.terminate()
-    process.wait()
-    with bn.SafeBandit.open_read_only(path) as bandit:
-        records = {r.key: r.id for r in bandit._engine.store.ledger.decisions() if r.key is not None}
+    for process in processes:
+        process.terminate()
+        process.wait()
+    return {"kills": kills, "processes": len(ports), **compared(store, callers)}
+
+
+def done(callers: list[Caller]) -> int:
+    return sum(len(caller.seen) for caller in callers)
+
+
+def compared(store: str, callers: list[Caller]) -> dict[str, Any]:
+    """What clients were told, and what the ledger holds."""
+    with bn.SafeBandit.open_read_only(store) as bandit:
+        records = [(r.key, r.id) for r in bandit._engine.store.ledger.decisions() if r.key is not None]
         rewards = {r.id: r.value for r in bandit._engine.store.ledger.rewards()}
         audit = bandit.audit()
-    lost = sum(records.get(key) != number for key, number in seen)
-    lost_rewards = sum(rewards.get(number) != value for number, value in rewarded.items())
+    by_key = dict(records)
+    seen = [pair for caller in callers for pair in caller.seen]
+    rewarded = [pair for caller in callers for pair in caller.rewarded.items()]
     return {
-        "kills": kills, "acknowledged": len(seen), "lost": lost, "rewards": len(rewarded),
-        "lost_rewards": lost_rewards, "keys": len(records),
-        "unanswered": len(set(records) - {key for key, _ in seen}),
-        "faults": faults[:5], "audit": audit.passed,
+        "acknowledged": len(seen), "lost": sum(by_key.get(key) != number for key, number in seen),
+        "made_twice": len(records) - len(by_key),
+        "rewards": len(rewarded), "lost_rewards": sum(rewards.get(n) != value for n, value in rewarded),
+        "unanswered": len(set(by_key) - {key for key, _ in seen}),
+        "faults": [fault for caller in callers for fault in caller.faults][:5], "audit": audit.passed,
     }  # fmt: skip
+
+
+def killed_in_postgres(world: World, url: str, kills: int) -> dict[str, Any]:
+    """Three processes over one store in PostgreSQL, which is removed afterwards."""
+    import psycopg
+
+    name = f"bench_{os.getpid()}"
+    store = f"{url}{'&' if '?' in url else '?'}store={name}"
+    try:
+        make_store(world, store)
+        return killed(store, [free_port() for _ in range(3)], kills)
+    finally:
+        with psycopg.connect(url, autocommit=True) as db:
+            db.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
 
 
 def main() -> None:
@@ -304,6 +349,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--load", type=float, default=60)
     parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--postgres", help="URL of a database: kill one of three processes over it too")
+    parser.add_argument("--postgres-kills", type=int, default=10)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -323,8 +370,11 @@ def main() -> None:
         process.terminate()
         process.wait()
         if given.kills:
-            found["killed"] = killed(world, path, port, given.kills)
+            found["killed"] = killed(str(path), [port], given.kills)
             print(json.dumps(found["killed"], indent=1))
+    if given.postgres:
+        found["killed in PostgreSQL"] = killed_in_postgres(world, given.postgres, given.postgres_kills)
+        print(json.dumps(found["killed in PostgreSQL"], indent=1))
     if given.out:
         given.out.write_text(json.dumps(found, indent=1) + "\n")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from banister.learner.account import Account
@@ -126,25 +126,31 @@ class Status:
         return status_table(self)
 
 
-def status_of(engine: Engine) -> Status:
-    """The status now."""
+def look(engine: Engine) -> tuple[Status, LiveNeeds]:
+    """The status now, but for what tasks need, which takes longer; see `with_needs`."""
     store, belief = engine.store, engine.model.belief
     refused = store.ledger.refusals()
     retracted = store.memory.retracted if store.memory is not None else set()
     waiting, expired = store.decisions - store.rewards, _expired(engine)
-    needs = LiveNeeds(engine)
-    tasks = [] if store.memory is None else _tasks(engine, needs)
-    reasons = _reasons(engine, None)
-    rows = [t.rows_needed for t in tasks]
-    return Status(
+    tasks = [] if store.memory is None else _tasks(engine)
+    needs, reasons = LiveNeeds(engine), _shares(_total(store.tallies.reasons))
+    found = Status(
         engine.model.version, belief.rank, str(belief.claims), store.decisions, store.rewards,
         waiting - expired, expired,
         refused.get("duplicate", 0), refused.get("expired", 0), len(retracted), store.drifts,
         0 if store.memory is None else store.memory.wild(), engine.refit_failure, tasks,
-        _uplift(tasks), reasons, in_all(rows), needs.step(rows, reasons),
+        _uplift(tasks), reasons, None, needs.step([], reasons),
         engine.settings.sentence(), *_gain(engine.account, EVERY_TASK),
         0 if engine.account is None else engine.account.harm(EVERY_TASK),
     )  # fmt: skip
+    return found, needs
+
+
+def with_needs(status: Status, needs: LiveNeeds) -> Status:
+    """The whole status. It needs no lock: decisions go on meanwhile."""
+    rows = needs.rows(len(status.tasks))
+    tasks = [replace(task, rows_needed=n) for task, n in zip(status.tasks, rows, strict=True)]
+    return replace(status, tasks=tasks, rows_needed=in_all(rows), next=needs.step(rows, status.reasons))
 
 
 def _expired(engine: Engine) -> int:
@@ -154,14 +160,24 @@ def _expired(engine: Engine) -> int:
     return engine.store.ledger.unrewarded_before(time.time() - limit)
 
 
-def _reasons(engine: Engine, task: int | None) -> dict[str, float]:
-    """Shares of one task's decisions, or of all, by reason."""
-    found: Counter[str] = Counter()
-    for (t, reason), n in engine.store.tallies.reasons.items():
-        if task is None or t == task:
-            found[reason] += n
+def _shares(found: Counter[str]) -> dict[str, float]:
+    """Shares of decisions by reason."""
     total = found.total()
     return {reason: n / total for reason, n in found.most_common()}
+
+
+def _total(reasons: Counter[tuple[int, str]]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for (_, reason), n in reasons.items():
+        found[reason] += n
+    return found
+
+
+def _by_task(reasons: Counter[tuple[int, str]]) -> dict[int, Counter[str]]:
+    found: dict[int, Counter[str]] = {}
+    for (task, reason), n in reasons.items():
+        found.setdefault(task, Counter())[reason] = n
+    return found
 
 
 def _uplift(tasks: list[TaskStatus]) -> Estimate | None:
@@ -176,14 +192,16 @@ def _uplift(tasks: list[TaskStatus]) -> Estimate | None:
     return Estimate(value, low, high, "the model that serves", float(n))
 
 
-def _tasks(engine: Engine, needs: LiveNeeds) -> list[TaskStatus]:
+def _tasks(engine: Engine) -> list[TaskStatus]:
     memory, labels = engine.store.memory, engine.store.labels
     assert memory is not None
-    rows = memory.row_counts(len(labels)).tolist()
-    return [_task(engine, needs, t, label, rows[t]) for t, label in enumerate(labels)]
+    rows, reasons = memory.row_counts(len(labels)).tolist(), _by_task(engine.store.tallies.reasons)
+    return [
+        _task(engine, t, label, rows[t], _shares(reasons.get(t, Counter()))) for t, label in enumerate(labels)
+    ]
 
 
-def _task(engine: Engine, needs: LiveNeeds, t: int, label: str, rows: int) -> TaskStatus:
+def _task(engine: Engine, t: int, label: str, rows: int, reasons: dict[str, float]) -> TaskStatus:
     tallies = engine.store.tallies
     tallies.make_room(t)
     decisions, moved = int(tallies.decisions.view[t]), int(tallies.moved.view[t])
@@ -200,8 +218,8 @@ def _task(engine: Engine, needs: LiveNeeds, t: int, label: str, rows: int) -> Ta
         high,
         margin if math.isfinite(margin) else None,
         _gate(engine, t),
-        _reasons(engine, t),
-        needs.rows(t),
+        reasons,
+        None,
         *_gain(engine.account, t),
         *_savings(engine.account, t),
     )

@@ -199,15 +199,17 @@ def to_bytes(value: Any) -> bytes:
 
 def decision(made: Decision) -> dict[str, Any]:
     """A decision as JSON can hold it."""
-    return {**line(made), "features": made.features.tolist()}
+    own = made._asdict()
+    own["features"] = made.features.tolist()
+    own["probabilities"] = None if made.probabilities is None else made.probabilities.tolist()
+    return own
 
 
 def line(made: Decision) -> dict[str, Any]:
     """A decision without its features, which follow the line where numbers are packed."""
     own = made._asdict()
     del own["features"]
-    if made.probabilities is not None:
-        own["probabilities"] = made.probabilities.tolist()
+    own["probabilities"] = None if made.probabilities is None else made.probabilities.tolist()
     return own
 
 
