@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from banister.learner.account import Account
+from banister.learner.memory import Snapshot
 from banister.online.advice import Step
 from banister.online.engine import Engine
 from banister.online.live_needs import LiveNeeds
@@ -126,8 +127,8 @@ class Status:
         return status_table(self)
 
 
-def look(engine: Engine) -> tuple[Status, LiveNeeds]:
-    """The status now, but for what tasks need, which takes longer; see `with_needs`."""
+def look(engine: Engine) -> tuple[Status, Snapshot | None, LiveNeeds]:
+    """The status now but for what takes longer, and what that is made of; see `completed`."""
     store, belief = engine.store, engine.model.belief
     refused = store.ledger.refusals()
     retracted = store.memory.retracted if store.memory is not None else set()
@@ -138,19 +139,23 @@ def look(engine: Engine) -> tuple[Status, LiveNeeds]:
         engine.model.version, belief.rank, str(belief.claims), store.decisions, store.rewards,
         waiting - expired, expired,
         refused.get("duplicate", 0), refused.get("expired", 0), len(retracted), store.drifts,
-        0 if store.memory is None else store.memory.wild(), engine.refit_failure, tasks,
+        0, engine.refit_failure, tasks,
         _uplift(tasks), reasons, None, needs.step([], reasons),
         engine.settings.sentence(), *_gain(engine.account, EVERY_TASK),
         0 if engine.account is None else engine.account.harm(EVERY_TASK),
     )  # fmt: skip
-    return found, needs
+    return found, None if store.memory is None else store.memory.snapshot(), needs
 
 
-def with_needs(status: Status, needs: LiveNeeds) -> Status:
-    """The whole status. It needs no lock: decisions go on meanwhile."""
-    rows = needs.rows(len(status.tasks))
-    tasks = [replace(task, rows_needed=n) for task, n in zip(status.tasks, rows, strict=True)]
-    return replace(status, tasks=tasks, rows_needed=in_all(rows), next=needs.step(rows, status.reasons))
+def completed(status: Status, memory: Snapshot | None, needs: LiveNeeds) -> Status:
+    """The whole status: with rows, wild rewards and rows needed. It needs no lock: decisions go on."""
+    if memory is None:
+        return status
+    needed = needs.rows(len(status.tasks))
+    rows = zip(status.tasks, memory.row_counts(len(status.tasks)).tolist(), needed, strict=True)
+    tasks = [replace(task, rows=n, rows_needed=more) for task, n, more in rows]
+    step = needs.step(needed, status.reasons)
+    return replace(status, tasks=tasks, wild=memory.wild(), rows_needed=in_all(needed), next=step)
 
 
 def _expired(engine: Engine) -> int:
@@ -193,15 +198,11 @@ def _uplift(tasks: list[TaskStatus]) -> Estimate | None:
 
 
 def _tasks(engine: Engine) -> list[TaskStatus]:
-    memory, labels = engine.store.memory, engine.store.labels
-    assert memory is not None
-    rows, reasons = memory.row_counts(len(labels)).tolist(), _by_task(engine.store.tallies.reasons)
-    return [
-        _task(engine, t, label, rows[t], _shares(reasons.get(t, Counter()))) for t, label in enumerate(labels)
-    ]
+    reasons, labels = _by_task(engine.store.tallies.reasons), engine.store.labels
+    return [_task(engine, t, label, _shares(reasons.get(t, Counter()))) for t, label in enumerate(labels)]
 
 
-def _task(engine: Engine, t: int, label: str, rows: int, reasons: dict[str, float]) -> TaskStatus:
+def _task(engine: Engine, t: int, label: str, reasons: dict[str, float]) -> TaskStatus:
     tallies = engine.store.tallies
     tallies.make_room(t)
     decisions, moved = int(tallies.decisions.view[t]), int(tallies.moved.view[t])
@@ -209,7 +210,7 @@ def _task(engine: Engine, t: int, label: str, rows: int, reasons: dict[str, floa
     margin = float(tallies.margin.view[t])
     return TaskStatus(
         label,
-        rows,
+        0,
         decisions,
         tallies.left.view[t] / decisions if decisions else 0.0,
         moved,
