@@ -50,7 +50,7 @@ class LiveNeeds:
     def rows(self, n_tasks: int) -> list[int | None]:
         """Rows that each of the first tasks needs; None if it cannot be told."""
         belief, x, x_b = self._belief, self._pairs[:, 0], self._pairs[:, 1]
-        if len(x) == 0:
+        if len(x) == 0 or not belief.known.any():
             return [None] * n_tasks
         level = belief.frame.rows(x_b) @ belief.mean[:n_tasks].T  # (m, tasks)
         share = 1.0 - self._alpha
