@@ -24,12 +24,11 @@ from typing import Literal
 
 import numpy as np
 
-from banister.contract import BASELINE, Bool, Choices, Requests
+from banister.contract import Bool, Choices, Requests
 from banister.data import Float, Int
 from banister.policies._conservative import ConservativeBandit
 from banister.policies._ridge import RunningRidge
-
-CUMULATIVE = "cumulative"
+from banister.safety.reasons import Reason
 
 
 class CumulativeBandit(ConservativeBandit):
@@ -132,11 +131,11 @@ class CumulativeBandit(ConservativeBandit):
         self._left[task] += features
 
     def _chosen(self, requests: Requests, index: Int) -> Choices:
-        answer = Choices.of_baseline(requests, BASELINE)
+        answer = Choices.of_baseline(requests, Reason.BASELINE)
         rows = np.flatnonzero(index >= 0)
         features, places = answer.features.copy(), answer.index.copy()
         features[rows], places[rows] = requests.actions[rows, index[rows]], index[rows]
-        reason = np.where(index >= 0, CUMULATIVE, BASELINE).astype(object)
+        reason = np.where(index >= 0, Reason.CUMULATIVE, Reason.BASELINE).astype(object)
         return Choices(features, places, answer.certified, answer.lower_bound, answer.floor, reason)
 
     def _preference(self, requests: Requests, ridge: RunningRidge, radius: Float) -> tuple[Float, float]:

@@ -35,14 +35,15 @@ _SHOWN: tuple[tuple[Point, str], ...] = (
     *((ZERO_FILLED, name) for name in (*PAPERS, "paper-short-step")),
 )
 
-# The paper's own panels get all trials. What is beyond them gets this share: with 100 trials the 20 of a
-# verdict.
-_LESS = 0.2
+# The paper's own panels get all trials. What is beyond them gets a share: of 100 trials the 20 of a verdict,
+# and 10 where no claim looks and a certified trial takes up to 20 seconds (many actions, extreme baselines).
+_LESS, _LEAST = 0.2, 0.1
+_SLOW = ("6d", "6e", "6f")
 
 
 def share(panel: str) -> float:
     """Which part of the trials the policies of a panel play."""
-    return 1.0 if panel[0] in "12" else _LESS
+    return 1.0 if panel[0] in "12" else _LEAST if panel in _SLOW else _LESS
 
 
 _MOST = 12  # policies of a job
