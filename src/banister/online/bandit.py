@@ -43,7 +43,7 @@ from banister.online.places import Place, check_place, existing, model_path, ope
 from banister.online.raw import RawRows
 from banister.online.refitter import Refitter
 from banister.online.settings import Settings, draws
-from banister.online.status import Status, status_of
+from banister.online.status import Status, completed, look
 
 _SLOW = 1.0  # seconds: a call that applications time out on
 
@@ -458,7 +458,8 @@ class SafeBandit:
         with self._lock:
             self._engine.check_open(writing=False)
             self._engine.refresh()
-            return status_of(self._engine)
+            found = look(self._engine)
+        return completed(*found)
 
     def receipt(self) -> Receipt:
         """What the ledger holds now: counts, and one hash of everything. Keep it elsewhere, for an audit."""
