@@ -7,7 +7,8 @@ matrices; of a compact one they follow from the task's rows R (r, p) in units of
     s = W D x,   e = C⁻ᵀs,   o = x − W's,   m = M (L'x − WL's),   away'x = o − HL m
     x'V x = Σ D o² + |e|² + m'M⁻¹m + (away'x)'O (away'x)
 
-which costs 2 r p + p²/2 and makes no matrix of size p. The names are those of `posterior`.
+which costs 2 r p + p²/2 and makes no matrix of size p; `x'V x ≥ Σ D x² − |s|²` costs half of the first. The
+names are those of `posterior`. Rows that are not quite the task's own make all of it `more` (see `stored`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from numba.extending import overload
 
 from banister.data import Float
 from banister.solver.kernels import compiled, dot
+
+
+_DIGITS = 1e-12  # share of the prior variance that the difference of two sums may be wrong by
 
 
 class Dense(NamedTuple):
@@ -37,6 +41,7 @@ class Factored(NamedTuple):
             `M = root'root`.
         D: (p,); O: (p (p+1)/2,) what is open of the shared part, its upper triangle row by row; least: (p,)
             variance that rounding leaves.
+        more: what V is multiplied by, and `away` by its root.
     """
 
     W: Float
@@ -48,6 +53,7 @@ class Factored(NamedTuple):
     D: Float
     O: Float  # noqa: E741 (the name of the module's formulas)
     least: Float
+    more: float
 
 
 Matrices = Dense | Factored
@@ -207,6 +213,21 @@ def _explained(of, x, s, o, away):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def _least_of_rows(of, x):  # type: ignore[no-untyped-def]
+    """Not above x'V x, for half its cost: what the left-over alone leaves, less what rounding could add."""
+    p, prior = x.shape[0], 0.0
+    scaled = np.empty(p)
+    for j in range(p):
+        scaled[j] = of.D[j] * x[j]
+        prior += scaled[j] * x[j]
+    known = 0.0
+    for i in range(of.W.shape[0]):
+        s = dot(of.W[i], scaled)
+        known += s * s
+    return of.more * ((1.0 - _DIGITS) * prior - known)
+
+
+@compiled
 def _square_of_rows(of, x, away):  # type: ignore[no-untyped-def]
     e, o = np.empty(of.W.shape[0]), np.empty(x.shape[0])
     half, _ = _explained(of, x, e, o, away)
@@ -214,7 +235,8 @@ def _square_of_rows(of, x, away):  # type: ignore[no-untyped-def]
     total = dot(e, e) + dot(half, half) + _quadratic_packed(of.O, away)
     for j in range(x.shape[0]):
         total += of.D[j] * o[j] * o[j] + of.least[j] * x[j] * x[j]
-    return total
+    away *= np.sqrt(of.more)
+    return of.more * total
 
 
 @compiled
@@ -242,11 +264,13 @@ def _times_rows(of, x, out):  # type: ignore[no-untyped-def]
     for j in range(p):
         out[j] -= of.D[j] * back[j]
     add_transposed(of.L, m, out)
+    out *= of.more
 
 
 @compiled
 def _turn_rows(of, x, out):  # type: ignore[no-untyped-def]
     _explained(of, x, np.empty(of.W.shape[0]), np.empty(x.shape[0]), out)
+    out *= np.sqrt(of.more)
 
 
 @compiled
@@ -268,6 +292,16 @@ def times(of: Any, x: Float, out: Float) -> None:
 def square(of: Any, x: Float, own: Float) -> Any:
     """x'V x; rows fill `own` (p,) with `away'x` on the way, see `completed`."""
     return quadratic(of.V, x) if isinstance(of, Dense) else _square_of_rows(of, x, own)
+
+
+def at_least(of: Any, x: Float) -> Any:
+    """A number not above x'V x that is cheap to have; 0 where none is."""
+    return 0.0 if isinstance(of, Dense) else _least_of_rows(of, x)
+
+
+def sure_share(of: Any) -> Any:
+    """The share of V, and of what `away` adds, that is there for certain; the rest is for coarse rows."""
+    return 1.0 if isinstance(of, Dense) else (2.0 - of.more) / of.more
 
 
 def completed(of: Any, x: Float, own: Float) -> None:
@@ -304,6 +338,20 @@ def _square(of, x, own):  # type: ignore[no-untyped-def]
     if _is_dense(of):
         return lambda of, x, own: quadratic(of.V, x)
     return lambda of, x, own: _square_of_rows(of, x, own)
+
+
+@overload(at_least)
+def _at_least(of, x):  # type: ignore[no-untyped-def]
+    if _is_dense(of):
+        return lambda of, x: 0.0
+    return lambda of, x: _least_of_rows(of, x)
+
+
+@overload(sure_share)
+def _sure_share(of):  # type: ignore[no-untyped-def]
+    if _is_dense(of):
+        return lambda of: 1.0
+    return lambda of: (2.0 - of.more) / of.more
 
 
 @overload(completed)

@@ -7,7 +7,7 @@ Immutable, made by `believe` from everything seen. The steps, each a file of its
 3. `hierarchy`: what tasks share, and how well that is known; from a sample of tasks where there are many.
 4. `posterior`, `widening`: each task given what is shared, with the doubts that a likelihood does not see.
 
-Rows come by blocks of tasks (`gathering`); covariances of very many tasks are kept as rows (`compact`).
+Rows come by blocks of tasks (`gathering`); covariances of very many tasks are kept as rows (`compact`, `stored`).
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from banister.safety.labels import Claims, Trust, trust
 from banister.safety.noise import Moderated, lifted, moderate
 from banister.safety.past import Past
 from banister.safety.posterior import Posterior, Shared
+from banister.safety.stored import Storing
 
 _SAMPLED = 256  # tasks from which what is shared is learned; more make its error small beside a task's own
 PAIRED = 400  # latest rows of a task whose pairs are compared when claims are judged
@@ -381,9 +382,10 @@ class _Making:
         """Every task's posterior under what is shared, widened; dense, or as rows where tasks are many."""
         T, p = len(self.tasks), self.frame.dim
         dense = T * p * p <= DENSE
-        mean, kept, D = np.empty((T, p)), [], np.empty((T, p))
+        mean, kept, D, more = np.empty((T, p)), [], np.empty((T, p)), np.empty(T)
         V, away = (np.empty((T if dense else 0, p, p)) for _ in range(2))
         noise, opened = settled.unequal * settled.noise.variance, hierarchy.open.times(settled.unequal)
+        storing = Storing(wide, opened, widening.left_over_error(hierarchy))
         for block in data.blocks():
             part = block.tasks
             info = data.rows(block).information(noise[part], hierarchy.label_level)
@@ -393,11 +395,12 @@ class _Making:
             if dense:
                 V[part], away[part] = post.covariance(left_open)
             else:
-                kept.append(info.R)
                 D[part] = post.shared.D
+                stored, more[part] = storing.store(info.R, D[part], settled.c[part])
+                kept.append(stored)
         if dense:
             return _Widened(mean, self._placed(V), self._placed(away))
-        compact = Compact(kept, wide.L, D, settled.c, opened, self.place)
+        compact = Compact(kept, storing.dual, more, wide.L, D, settled.c, opened, self.place)
         return _Widened(mean, compact.covariances, compact.away)
 
     def _pack(
