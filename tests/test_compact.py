@@ -207,6 +207,15 @@ def test_a_model_comes_back_from_its_bytes(kind, request):
     assert model_of(again)[0] == data
 
 
+def test_a_model_without_shared_directions_comes_back(monkeypatch):
+    monkeypatch.setattr(module, "DENSE", 0)
+    world = World(T=12, d=4, noise=1.0)
+    world.theta[:] = 0.0
+    rows = Believer().believe(world.seen(25, claims=False), T, 500)
+    assert rows.V.source.L.shape[1] == 0
+    np.testing.assert_array_equal(model_of(rows)[1].V[3], rows.V[3])
+
+
 def test_a_model_of_whole_rows_as_they_were_written_once_is_read(both):
     _, _, rows = both
     meta, arrays = unpack(model_of(rows)[0], "x")

@@ -114,7 +114,7 @@ def _compact_arrays(c: Compact) -> Arrays:
     }
     kept["rows_of"] = np.array([(*b.codes.shape[:2], b.codes.itemsize) for b in c.blocks], dtype=np.int64)
     kept["step"] = np.concatenate([b.step.reshape(-1) for b in c.blocks])
-    kept["fix"] = np.concatenate([b.fix.reshape(-1, k) for b in c.blocks])
+    kept["fix"] = np.concatenate([b.fix.reshape(b.step.size, k) for b in c.blocks])
     return kept | {"dual": c.dual, "more": c.more, "L": c.L, "D": c.D, "c": c.c, "open": c.open.blocks}
 
 

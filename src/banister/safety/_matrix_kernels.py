@@ -248,9 +248,9 @@ def _times_rows(of, x, out):  # type: ignore[no-untyped-def]
     solve_transposed(of.C, e)
     solve(of.C, e)
     _product_packed(of.O, away, q)
-    half, less = np.empty(m.shape[0]), np.zeros(m.shape[0])
-    product(of.HL, q, away[: m.shape[0]])
-    product(of.root, away[: m.shape[0]], half)
+    inner, half, less = np.empty(m.shape[0]), np.empty(m.shape[0]), np.zeros(m.shape[0])
+    product(of.HL, q, inner)
+    product(of.root, inner, half)
     add_transposed(of.root, half, less)
     m -= less
     for j in range(p):
