@@ -258,3 +258,18 @@ def test_altered_models(coarse, name, change, says):
     meta, arrays = unpack(data, "x")
     with pytest.raises(ModelFileError, match=says):
         Model.from_bytes(pack(meta, {**arrays, name: change(arrays[name])}), "x")
+
+
+def test_products_with_dense_matrices_are_those_of_numpy():
+    rng = np.random.default_rng(0)
+    for p in (1, 4, 7, 9):
+        root = rng.normal(size=(3, p, p))
+        A, X, of = root @ np.swapaxes(root, 1, 2), rng.normal(size=(5, p)), rng.integers(3, size=5)
+        found = np.empty(5)
+        _matrix_kernels.quadratics(A, of, X, found)
+        np.testing.assert_allclose(found, np.einsum("ni,nij,nj->n", X, A[of], X), rtol=1e-10)
+        product, turned = np.empty(p), np.ones(p)
+        _matrix_kernels.product(root[0], X[0], product)
+        _matrix_kernels.add_transposed(root[0], X[0], turned)
+        np.testing.assert_allclose(product, root[0] @ X[0], rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(turned, 1.0 + root[0].T @ X[0], rtol=1e-10, atol=1e-12)

@@ -84,6 +84,15 @@ def test_every_formula_has_a_dense_twin(shape, own):
     kept = np.arange(len(info.y)) % 2 == 0
     K = post.K[kept]
     close(post.scores_covariance(learned, kept), (K - K @ opened[kept] @ K).sum(axis=0))
+    found_squares, D = np.zeros(K.shape[1:]), np.atleast_2d(shared.D) * np.ones((len(info.y), 1))
+    post.information(kept, found_squares)
+    close(np.triu(found_squares), np.triu((K**2).sum(axis=0)))
+    close(post.squares(D), np.einsum("tij,tij,ti,tj->t", post.K, post.K, D, D))
+    held = Posterior(info, shared)
+    H = np.empty_like(post.H)
+    held.keep(H)
+    assert held.H is H
+    close(H, post.H)
     np.testing.assert_array_equal(post.c[:, 0], 1.0)
     np.testing.assert_array_equal(post.c[:, 1:], post.w)
 

@@ -253,3 +253,18 @@ def test_a_state_put_back_is_as_if_nothing_had_been_seen():
         )
     np.testing.assert_array_equal(one._logs, two._logs)
     np.testing.assert_array_equal(one._last, two._last)
+
+
+def test_rewards_seen_together_ring_as_one_after_the_other():
+    rng = np.random.default_rng(3)
+    one, many = Watch(of_tasks(12)), Watch(of_tasks(12))
+    task, errors = rng.integers(14, size=900), rng.normal(size=900)  # tasks 12 and 13 are not known
+    errors[400:] += np.where(task[400:] < 6, 2.0, 0.0)
+    X, number = np.tile(ONE, (900, 1)), np.arange(900)
+    alarms = [a for i in range(900) for a in one.see(int(task[i]), ONE, float(errors[i]), i)]
+    parts = [slice(i, i + 30) for i in range(0, 900, 30)]
+    found = [a for part in parts for a in many.see_many(task[part], X[part], errors[part], number[part])]
+    assert len(alarms) > 3
+    assert found == alarms
+    for name in ("_logs", "_starts", "_rung", "_last", "_seen"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(many, name))

@@ -16,7 +16,6 @@ from banister.contract import Bool
 from banister.data import Float, Int
 from banister.learner.memory import Memory, Snapshot
 from banister.safety import _kernels
-from banister.safety._matrix_kernels import Dense
 from banister.safety.belief import Belief, Believer
 from banister.safety.compact import PerTask
 from banister.safety.constraint import Constraint
@@ -63,13 +62,8 @@ class Learner:
         b, c = belief, self.constraint
         self._frozen = (
             c.literal, c.alpha, b.frame.shift, b.frame.scale, b.frame.reward,
-            b.mean, self._dense(), b.left, b.z, b.labelled, b.label_error,
+            b.mean, b.dense, b.left, b.z, b.labelled, b.label_error,
         )  # fmt: skip
-
-    def _dense(self) -> Dense | None:
-        """The matrices of all tasks; None where they are kept as rows."""
-        V, away = self.belief.V, self.belief.away
-        return None if isinstance(V, PerTask) or isinstance(away, PerTask) else Dense(V, away)
 
     @property
     def settled(self) -> bool:
@@ -181,7 +175,11 @@ class Learner:
 
     def check(self, task: int, x: Float, y: float, number: int) -> list[Alarm]:
         """Compare a reward that the belief has not seen with it."""
-        alarms = [self._dated(alarm) for alarm in self.watch.see(task, x, y, number)]
+        return self._rung(self.watch.see(task, x, y, number))
+
+    def _rung(self, alarms: list[Alarm]) -> list[Alarm]:
+        """Each shuts gates from where its change began."""
+        alarms = [self._dated(alarm) for alarm in alarms]
         for alarm in alarms:
             self.forget(alarm.task, alarm.since)
         return alarms
@@ -195,10 +193,7 @@ class Learner:
     ) -> list[Alarm]:
         """Take in many rewards."""
         self.memory.plays.extend(task, X, y, is_baseline, claim, number)
-        if len(self.belief.usual) == 0:
-            return []
-        rows = zip(task.tolist(), X, y.tolist(), number.tolist(), strict=True)
-        return [alarm for row in rows for alarm in self.check(*row)]
+        return self._rung(self.watch.see_many(task, X, y, number))
 
     def forget(self, task: int, since: int) -> None:
         """A task, or with `EVERY_TASK` all, has changed at decision `since`: shut, and learn anew."""

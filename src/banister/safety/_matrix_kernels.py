@@ -61,24 +61,49 @@ Matrices = Dense | Factored
 
 @compiled
 def product(A, x, out):  # type: ignore[no-untyped-def]
-    """out = A x."""
-    for i in range(A.shape[0]):
-        out[i] = dot(A[i], x)
+    """out = A x, four rows at a time."""
+    n, i = A.shape[0], 0
+    while i + 4 <= n:
+        a, b, c, d = A[i], A[i + 1], A[i + 2], A[i + 3]
+        s0 = s1 = s2 = s3 = 0.0
+        for j in range(A.shape[1]):
+            s0 += a[j] * x[j]
+            s1 += b[j] * x[j]
+            s2 += c[j] * x[j]
+            s3 += d[j] * x[j]
+        out[i], out[i + 1], out[i + 2], out[i + 3] = s0, s1, s2, s3
+        i += 4
+    for k in range(i, n):
+        out[k] = dot(A[k], x)
 
 
 @compiled
 def quadratic(A, x):  # type: ignore[no-untyped-def]
-    """x'A x."""
+    """x'A x of a symmetric A, from its upper triangle."""
     total = 0.0
     for i in range(A.shape[0]):
-        total += x[i] * dot(A[i], x)
+        total += x[i] * (A[i, i] * x[i] + 2.0 * dot(A[i, i + 1 :], x[i + 1 :]))
     return total
 
 
 @compiled
+def quadratics(A, of, X, out):  # type: ignore[no-untyped-def]
+    """out = x'A x of each row of X (m, p), with the symmetric matrix A[of] (m,) of each."""
+    for i in range(X.shape[0]):
+        out[i] = quadratic(A[of[i]], X[i])
+
+
+@compiled
 def add_transposed(A, x, out):  # type: ignore[no-untyped-def]
-    """out += A'x, reading A row by row."""
-    for i in range(A.shape[0]):
+    """out += A'x, reading A row by row, four at a time."""
+    n, first = A.shape[0], 0
+    while first + 4 <= n:
+        a, b, c, d = A[first], A[first + 1], A[first + 2], A[first + 3]
+        s0, s1, s2, s3 = x[first], x[first + 1], x[first + 2], x[first + 3]
+        for j in range(A.shape[1]):
+            out[j] += s0 * a[j] + s1 * b[j] + s2 * c[j] + s3 * d[j]
+        first += 4
+    for i in range(first, n):
         s = x[i]
         if s != 0.0:
             row = A[i]

@@ -26,7 +26,7 @@ from banister.contract import Bool
 from banister.data import Float, Int
 from banister.errors import SettingError
 from banister.safety import _kernels, widening
-from banister.safety._matrix_kernels import Dense, Matrices
+from banister.safety._matrix_kernels import Dense, Matrices, quadratics
 from banister.safety.compact import DENSE, Compact, PerTask
 from banister.safety.draw import root_of
 from banister.safety.frame import Frame
@@ -147,6 +147,12 @@ class Belief:
             return None
         shared = self.start.shared
         return shared.mu, np.hstack([shared.L, np.diag(np.sqrt(shared.D))])
+
+    @property
+    def dense(self) -> Dense | None:
+        """The matrices of all tasks; None where they are kept as rows."""
+        V, away = self.V, self.away
+        return None if isinstance(V, PerTask) or isinstance(away, PerTask) else Dense(V, away)
 
     def matrices(self, task: int) -> Matrices:
         """The task's covariance and `away`, for kernels that multiply them with vectors."""
@@ -437,10 +443,19 @@ class _Making:
         rows = np.arange(0, len(self.y), max(1, len(self.y) // _USUAL))
         task, Z = self.task[rows], self.frame.rows(self.seen.X[rows])
         error = self.y[rows] - np.einsum("np,np->n", Z, wide.mean[task])
-        spread = np.array([z @ wide.V[t] @ z for t, z in zip(self.seen.task[rows], Z, strict=True)])
+        spread = self._spread(wide.V, self.seen.task[rows], Z)
         share = spread / noise[task] ** 2
         told = share < _INTERPOLATED
         return np.sort(error[told] / (noise[task[told]] * np.sqrt(1 - share[told])))
+
+    @staticmethod
+    def _spread(V: Float | PerTask, task: Int, Z: Float) -> Float:
+        """`z'V z` of rows (n, p) of tasks (n,), (n,)."""
+        if isinstance(V, PerTask):
+            return np.array([z @ V[t] @ z for t, z in zip(task, Z, strict=True)])
+        spread = np.empty(len(Z))
+        quadratics(V, task, Z, spread)
+        return spread
 
 
 def steady(noise: Float, known: Bool | slice = slice(None)) -> Float:

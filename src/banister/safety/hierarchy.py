@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import block_diag, cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve
 
 from banister.contract import Bool
 from banister.data import Float, Int
@@ -192,6 +192,8 @@ class _Work:
         self.label_level = max(self.level / EXACT**2, _LEAST_LABEL * self.square)
         self.kept: Bool = np.ones(self.T, dtype=bool)
         self.chunks = rows.chunks()
+        self.H, self.b = np.empty((self.T, self.p, self.p)), np.empty((self.T, self.p))
+        self.F = np.empty((self.T if self.most else 0, self.p, self.p))
 
     def run(self, number: int) -> None:
         """One pass."""
@@ -221,9 +223,9 @@ class _Work:
         """Integrate the left-over out of every task's rows."""
         shared = Shared(self.mu, self.L, self.D)
         self.posts = [Posterior(info.of_tasks(chunk), shared) for chunk in self.chunks]
-        self.H, self.b = np.empty((self.T, self.p, self.p)), np.empty((self.T, self.p))
         for chunk, post in zip(self.chunks, self.posts, strict=True):
-            self.H[chunk], self.b[chunk] = post.H, post.b
+            post.keep(self.H[chunk])
+            self.b[chunk] = post.b
 
     def _given(self) -> list[Posterior]:
         """The same rows and left-over, with μ and L as they are now."""
@@ -236,7 +238,8 @@ class _Work:
         c = np.concatenate([post.c for post in posts])
         moment = c[:, :, None] * c[:, None, :]
         moment[:, 1:, 1:] += np.concatenate([post.M for post in posts])
-        S = self._blocks(moment, self.H) + np.eye((k + 1) * self.p) / self.size
+        S = self._blocks(moment, self.H)
+        S.flat[:: len(S) + 1] += 1 / self.size
         right = (c.T @ self.b).reshape(-1)
         B = cho_solve(cho_factor(S.T, lower=True, overwrite_a=True), right).reshape(k + 1, self.p).T
         mean = c[:, 1:].mean(axis=0)
@@ -261,14 +264,17 @@ class _Work:
     def _leave_open(self) -> None:
         """What all rows leave open of (μ, L): the inverse of `S = Σ cc' ⊗ F` and of what is known before."""
         q, p = self.L.shape[1] + 1, self.p
-        c, F = np.concatenate([post.c for post in self.posts]), np.empty((self.T, p, p))
-        for chunk, post in zip(self.chunks, self.posts, strict=True):
-            F[chunk] = post.free_precision()
-        S = self._known_before() + self._blocks(c[:, :, None] * c[:, None, :], F)
+        c = np.concatenate([post.c for post in self.posts])
+        if q > 1:
+            for chunk, post in zip(self.chunks, self.posts, strict=True):
+                post.free_precision(self.F[chunk])
+        S = self._blocks(c[:, :, None] * c[:, None, :], self.F if q > 1 else self.H)
+        for i, known in enumerate(self._known_before()):
+            S[i * p : (i + 1) * p, i * p : (i + 1) * p] += known
         self.open = Open.of_precision(S, q)
 
-    def _known_before(self) -> Float:
-        """The precision that (μ, L) has without any row, (q p, q p).
+    def _known_before(self) -> list[Float]:
+        """The precision that μ and each column of L have without any row, (p, p) each.
 
         A column of L can be wrong by its own size: where no task's rows link two parts of the features, they
         may turn against each other and the rows would not notice. Turns of L within its own span are no
@@ -277,10 +283,9 @@ class _Work:
         p, sizes = self.p, (self.L**2).sum(axis=0)
         inside = np.linalg.qr(self.L)[0]
         inside = inside @ inside.T
-        blocks = [np.eye(p) / self.size]
+        blocks: list[Float] = [np.eye(p) / self.size]
         blocks += [inside / self.size + (np.eye(p) - inside) / (self.size + size) for size in sizes]
-        precision: Float = block_diag(*blocks)
-        return precision
+        return blocks
 
     def _judge(self, adding: bool) -> None:
         """Compare scores and residuals of every task with what the model expects of them."""
@@ -298,10 +303,10 @@ class _Work:
             self.freedom[chunk] = np.maximum(self.rows.plays.n[chunk] - plays, 0.0)
             self.label_freedom[chunk] = np.maximum(self.rows.labels.n[chunk] - labels, 0.0)
             self.Q[chunk], self.expected[chunk] = post.Q, post.scores_expected(learned)
-            K = post.K[kept]
-            self.information += np.einsum("tij,tij->ij", K, K)
+            post.information(kept, self.information)
             if adding:
                 self.covariance += post.scores_covariance(learned, kept)
+        self.information += np.triu(self.information, 1).T
 
     def _estimate_noise(self, number: int) -> None:
         """Residual squares over the rows that the fit has not spent."""

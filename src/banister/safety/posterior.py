@@ -169,8 +169,22 @@ class Posterior:
         """`A − left M right'`: what is left of A once shared coefficients are integrated out."""
         return A if self.shared.rank == 0 else less(A, left, self.M @ _turned(right))
 
-    def free_precision(self) -> Float:
-        """Precision of `μ + L w` when w is not known beforehand, (T, p, p).
+    def keep(self, H: Float) -> None:
+        """Put `H` into this array (T, p, p), where it stays."""
+        vars(self)["H"] = np.matmul(_turned(self.W), self.W, out=H)
+
+    def information(self, tasks: Bool, out: Float) -> None:
+        """Add `Σ K∘K` over some tasks to the upper triangle of `out` (p, p)."""
+        _add_squares(self.H, self.HL, self.M @ _turned(self.HL), tasks, out)
+
+    def squares(self, weights: Float) -> Float:
+        """`Σ_ij K_ij² d_i d_j` of each task, (T,), for weights d (T, p)."""
+        out = np.empty(len(self.H))
+        _squares(self.H, self.HL, self.M @ _turned(self.HL), weights, out)
+        return out
+
+    def free_precision(self, out: Float | None = None) -> Float:
+        """Precision of `μ + L w` when w is not known beforehand, (T, p, p), in `out` where k ≥ 1.
 
         With the shrunk M in place of the inverse, coefficients that are noise would pass for information.
         """
@@ -179,7 +193,7 @@ class Posterior:
             return self.H
         size = np.trace(self.LHL, axis1=1, axis2=2) / k
         free = np.linalg.inv(self.LHL + (_FREE * size + _NOTHING)[:, None, None] * np.eye(k))
-        return less(self.H, self.HL, free @ _turned(self.HL))
+        return less(self.H, self.HL, free @ _turned(self.HL), out)
 
     def learned(self, opened: Float) -> Float:
         """`W O W'` (T, r, r) for what all rows leave open of the shared part, O (T, p, p)."""
@@ -253,11 +267,53 @@ def _less(A, left, right, out):  # type: ignore[no-untyped-def]
                     row[j] -= factor * right[t, a, j]
 
 
-def less(A: Float, left: Float, right: Float) -> Float:
+def less(A: Float, left: Float, right: Float, out: Float | None = None) -> Float:
     """`A − left right` for A (T, m, n), left (T, m, k), right (T, k, n), k ≥ 1."""
-    out = np.empty(A.shape)
+    out = np.empty(A.shape) if out is None else out
     _less(A, np.ascontiguousarray(left), right, out)
     return out
+
+
+@compiled
+def _remaining(H, left, right, i, row):  # type: ignore[no-untyped-def]
+    """Fill `row` from i on with row i of `H − left right`, of which the rest follows by symmetry."""
+    p = H.shape[0]
+    for j in range(i, p):
+        row[j] = H[i, j]
+    for a in range(left.shape[1]):
+        factor, other = left[i, a], right[a]
+        for j in range(i, p):
+            row[j] -= factor * other[j]
+
+
+@compiled
+def _add_squares(H, left, right, tasks, out):  # type: ignore[no-untyped-def]
+    """out += Σ_t (H − left right)∘(H − left right), its upper triangle, over some tasks."""
+    p = H.shape[1]
+    row = np.empty(p)
+    for t in range(H.shape[0]):
+        if not tasks[t]:
+            continue
+        for i in range(p):
+            _remaining(H[t], left[t], right[t], i, row)
+            for j in range(i, p):
+                out[i, j] += row[j] * row[j]
+
+
+@compiled
+def _squares(H, left, right, weights, out):  # type: ignore[no-untyped-def]
+    """out = Σ_ij (H − left right)_ij² weights_i weights_j of each task."""
+    p = H.shape[1]
+    row = np.empty(p)
+    for t in range(H.shape[0]):
+        d, total = weights[t], 0.0
+        for i in range(p):
+            _remaining(H[t], left[t], right[t], i, row)
+            beyond = 0.0
+            for j in range(i + 1, p):
+                beyond += row[j] * row[j] * d[j]
+            total += d[i] * (d[i] * row[i] * row[i] + 2.0 * beyond)
+        out[t] = total
 
 
 @compiled

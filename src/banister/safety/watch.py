@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from banister.data import Float, Int
-from banister.safety._matrix_kernels import square
+from banister.safety._matrix_kernels import square, taken
 from banister.safety.belief import Belief
 from banister.safety.gates import EVERY_TASK
 from banister.solver.kernels import compiled, dot
@@ -80,6 +80,17 @@ def standardised(x, y, shift, scale, unit, mean, matrices, noise):  # type: igno
 
 
 @compiled
+def errors(  # type: ignore[no-untyped-def]
+    task, X, y, shift, scale, unit, mean, matrices, noise, u, share
+):
+    """Fill u and share (m,) with what `standardised` says of each reward."""
+    for i in range(task.shape[0]):
+        t = task[i]
+        of = taken(matrices, t)
+        u[i], share[i] = standardised(X[i], y[i], shift, scale, unit, mean[t], of, noise[t])
+
+
+@compiled
 def step(u, lean, usual, sizes, logs, starts, number):  # type: ignore[no-untyped-def]
     """Add an error to a stream's three runs; the largest log e-value, and where its run began."""
     n = usual.shape[0]
@@ -99,6 +110,40 @@ def step(u, lean, usual, sizes, logs, starts, number):  # type: ignore[no-untype
         if logs[i] > most:
             most, since = logs[i], starts[i]
     return most, since
+
+
+@compiled
+def follow(  # type: ignore[no-untyped-def]
+    task, u, lean, number, apart, seen, usual, sizes, logs, starts, rung, last, excess, alarms
+):
+    """Add errors in turn to their tasks' streams and to that of all, the last; a stream rings once.
+
+    Args:
+        task, u, lean, number: (m,) of each reward.
+        apart, seen: rewards between two of one task in the stream of all, 0 without one; how many it has.
+        usual, sizes: the fit's own errors and their sizes, sorted.
+        logs, starts, rung, last: of the streams.
+        excess, alarms: filled with each alarm's excess, its stream and where its run began.
+
+    Returns:
+        `seen` now, and the number of alarms.
+    """
+    n, found = last.shape[0], 0
+    for i in range(task.shape[0]):
+        t = task[i]
+        shared = apart > 0 and seen - last[t] >= apart
+        if shared:
+            last[t] = seen
+            seen += 1
+        for stream in (t, n):
+            if rung[stream] or (stream == n and not shared):
+                continue
+            most, since = step(u[i], lean[i], usual, sizes, logs[stream], starts[stream], number[i])
+            if most > _ALARM:
+                rung[stream] = True
+                excess[found], alarms[found, 0], alarms[found, 1] = most - _ALARM, stream, since
+                found += 1
+    return seen, found
 
 
 class Watch:
@@ -138,25 +183,40 @@ class Watch:
 
     def see(self, task: int, x: Float, y: float, number: int) -> list[Alarm]:
         """Take in the reward of decision `number`; the alarms that it rings, each once a belief."""
-        b = self._belief
-        if task >= len(self._last) or not b.known[task]:
-            return []
-        units = b.frame.shift, b.frame.scale, b.frame.reward
-        u, own = standardised(x, y, *units, b.mean[task], b.matrices(task), b.steady[task])
-        lean = _LEAN * own
-        alarms = [self._ring(task, u, lean, number)]
-        if self._apart and self._seen - self._last[task] >= self._apart:
-            self._last[task] = self._seen
-            self._seen += 1
-            alarms.append(self._ring(EVERY_TASK, u, lean, number))
-        return [alarm for alarm in alarms if alarm is not None]
+        return self.see_many(np.array([task]), x[None], np.array([y]), np.array([number]))
 
-    def _ring(self, task: int, u: float, lean: float, number: int) -> Alarm | None:
-        if self._rung[task]:
-            return None
-        usual = self._belief.usual
-        most, since = step(u, lean, usual, self._sizes, self._logs[task], self._starts[task], number)
-        if most <= _ALARM:
-            return None
-        self._rung[task] = True
-        return Alarm(task, int(since), float(most - _ALARM))
+    def see_many(self, task: Int, X: Float, y: Float, number: Int) -> list[Alarm]:
+        """The same of rewards (m,) in turn."""
+        n = len(self._last)
+        rows = np.flatnonzero(task < n)
+        rows = rows[self._belief.known[task[rows]]]
+        if len(rows) == 0:
+            return []
+        if len(rows) < len(task):
+            task, X, y, number = task[rows], X[rows], y[rows], number[rows]
+        u, share = self._errors(task, X, y)
+        most = min(2 * len(rows), n + 1)  # alarms
+        alarms = np.empty(most), np.empty((most, 2), dtype=np.int64)
+        self._seen, rung = follow(
+            task, u, _LEAN * share, number, self._apart, self._seen, self._belief.usual, self._sizes,
+            self._logs, self._starts, self._rung, self._last, *alarms,
+        )  # fmt: skip
+        found = zip(alarms[0][:rung].tolist(), alarms[1][:rung].tolist(), strict=True)
+        return [
+            Alarm(EVERY_TASK if stream == n else stream, since, excess) for excess, (stream, since) in found
+        ]
+
+    def _errors(self, task: Int, X: Float, y: Float) -> tuple[Float, Float]:
+        """Standardised errors of rewards of known tasks, and the estimate's share in them, (m,) each."""
+        b, u, share = self._belief, np.empty(len(y)), np.empty(len(y))
+        units = b.frame.shift, b.frame.scale, b.frame.reward
+        dense = b.dense
+        if dense is not None:
+            errors(task, X, y, *units, b.mean, dense, b.steady, u, share)
+            return u, share
+        first = np.zeros(1, dtype=np.int64)
+        for i, t in enumerate(task.tolist()):
+            row, one = slice(i, i + 1), slice(t, t + 1)
+            of = b.mean[one], b.matrices(t), b.steady[one]
+            errors(first, X[row], y[row], *units, *of, u[row], share[row])
+        return u, share

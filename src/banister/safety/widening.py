@@ -195,6 +195,4 @@ def _scores(post: Posterior, opened: Float) -> tuple[Float, Float, Float]:
     D = post.shared.D
     found = (post.Q**2 * D).sum(axis=1)
     expected = (post.scores_expected(post.learned(opened)) * D).sum(axis=1)
-    root = np.sqrt(D)
-    scaled = post.K * root[:, :, None] * root[:, None, :]
-    return found, np.maximum(expected, 1e-300), np.sqrt(2 * np.einsum("tij,tij->t", scaled, scaled))
+    return found, np.maximum(expected, 1e-300), np.sqrt(2 * post.squares(D))
