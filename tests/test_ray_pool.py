@@ -145,4 +145,4 @@ def test_an_address_without_a_cluster_is_said(monkeypatch):
             raise ConnectionError("nobody is there")
 
     with pytest.raises(PoolError, match="nobody is there"):
-        cluster._connect(Away, "127.0.0.1:1", None)
+        cluster.connect(Away, "127.0.0.1:1", None)

@@ -35,7 +35,7 @@ class Task:
         self.open = Open.of_precision((A @ A.T + np.eye(len(A))) / open_, k + 1)
         self.c = np.column_stack([np.ones(1), rng.standard_normal((1, k))])
         self.left = rng.random(p) * D
-        self.storing = Storing(self.wide, self.open, self.left)
+        self.storing = Storing.of(self.wide, self.open, self.left)
         self.x = rng.standard_normal((40, p))
 
     def compact(self, rows=None, more=None):
@@ -171,7 +171,7 @@ def test_what_is_open_is_measured_in_units_of_the_prior():
     task = Task(5)
     S = np.kron(np.eye(3), np.diag(task.wide.D) + task.wide.L @ task.wide.L.T)
     inverse = task.open.blocks.transpose(0, 2, 1, 3).reshape(18, 18)
-    omega = task.storing._omega
+    omega = task.storing.omega
     assert np.linalg.eigvalsh(omega * S - inverse).min() == pytest.approx(0.0, abs=1e-12 * np.trace(S))
 
 

@@ -19,7 +19,6 @@ and `away̌` by its root; and `(2 − more)` times what Ř says is never above i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -83,30 +82,22 @@ class Storing:
     """Stores rows in as few bytes as keep `more` small.
 
     Attributes:
-        wide: what tasks share; opened: what is open of it; left: (p,) standard errors of the left-over.
+        wide: what tasks share; left: (p,) standard errors of the left-over.
+        dual: (k, p) N with `N L = I`, the correction along which adds least to ε.
+        omega: the least ω with `S⁻¹ ≤ ω (I ⊗ Σ)`, Σ being that of a task whose left-over is the common one.
     """
 
     wide: Shared
-    opened: Open
     left: Float
+    dual: Float
+    omega: float
 
-    @cached_property
-    def dual(self) -> Float:
-        """N (k, p) with `N L = I`: the correction along it adds least to ε."""
-        root = np.sqrt(self.wide.D)
-        turned: Float = np.linalg.pinv(self.wide.L / root[:, None]) / root
-        return turned
-
-    @cached_property
-    def _omega(self) -> float:
-        """The least ω with `S⁻¹ ≤ ω (I ⊗ Σ)`, Σ being that of a task whose left-over is the common one."""
-        q, _, p, _ = self.opened.blocks.shape
-        C = np.linalg.cholesky(np.diag(self.wide.D) + self.wide.L @ self.wide.L.T)
-        half = solve_triangular(C, self.opened.blocks.transpose(2, 0, 1, 3).reshape(p, -1), lower=True)
-        half = half.reshape(p, q, q, p).transpose(3, 0, 1, 2).reshape(p, -1)
-        scaled = solve_triangular(C, half, lower=True).reshape(p, p, q, q)
-        whole = scaled.transpose(3, 0, 2, 1).reshape(q * p, q * p)
-        return float(np.linalg.eigvalsh((whole + whole.T) / 2)[-1])
+    @classmethod
+    def of(cls, wide: Shared, opened: Open, left: Float) -> Storing:
+        """For what tasks share and what is open of it."""
+        root = np.sqrt(wide.D)
+        dual: Float = np.linalg.pinv(wide.L / root[:, None]) / root
+        return cls(wide, left, dual, _omega(wide, opened))
 
     def store(self, R: Float, D: Float, c: Float) -> tuple[Stored, Float]:
         """Rows (n, r, p) of tasks with left-overs D (n, p) and coefficients c (n, q), and `more` (n,)."""
@@ -123,8 +114,18 @@ class Storing:
         with np.errstate(divide="ignore", invalid="ignore"):
             kappa = np.where(epsilon < 1, epsilon / (1 - epsilon), np.inf)
             smaller = np.minimum(1.0, (D / self.wide.D).min(axis=1))
-            omega = (c**2).sum(axis=1) * self._omega / smaller
+            omega = (c**2).sum(axis=1) * self.omega / smaller
             return (1 + kappa) * (1 + kappa * (omega + UP * (self.left / D).max(axis=1)))
+
+
+def _omega(wide: Shared, opened: Open) -> float:
+    q, _, p, _ = opened.blocks.shape
+    C = np.linalg.cholesky(np.diag(wide.D) + wide.L @ wide.L.T)
+    half = solve_triangular(C, opened.blocks.transpose(2, 0, 1, 3).reshape(p, -1), lower=True)
+    half = half.reshape(p, q, q, p).transpose(3, 0, 1, 2).reshape(p, -1)
+    scaled = solve_triangular(C, half, lower=True).reshape(p, p, q, q)
+    whole = scaled.transpose(3, 0, 2, 1).reshape(q * p, q * p)
+    return float(np.linalg.eigvalsh((whole + whole.T) / 2)[-1])
 
 
 def _norms(F: Float) -> Float:
