@@ -51,7 +51,7 @@ def coarse(monkeypatch):
 
 
 def test_coarse_rows_give_standard_errors_a_little_above_the_exact_ones(coarse):
-    world, dense, rows = coarse
+    _, dense, rows = coarse
     ratios = []
     for t in range(12):
         for step in np.random.default_rng(t).standard_normal((20, 4)):
@@ -71,7 +71,9 @@ def test_coarse_rows_certify_nothing_that_exact_ones_refuse(coarse):
     for b in (dense, rows):
         learner = Learner(Constraint(0.5), Believer(), Memory(4))
         learner.use(b)
-        verdicts = learner.decide(task, actions, index, actions[where, index], unknown, unknown, np.zeros(600))
+        verdicts = learner.decide(
+            task, actions, index, actions[where, index], unknown, unknown, np.zeros(600)
+        )
         chosen.append(verdicts.chosen)
     left = chosen[1] >= 0
     assert left.any()
@@ -230,7 +232,7 @@ def test_a_model_of_whole_rows_as_they_were_written_once_is_read(both):
 FAULTS = [
     ("rows_1", lambda a: a[1:], "'rows_1' has shape"),
     ("rows_2", lambda a: a.astype(float), "'rows_2' holds"),
-    ("rows_of", lambda a: a + [0, 0, 1], "rows_of"),
+    ("rows_of", lambda a: a + np.array([0, 0, 1]), "rows_of"),
     ("step", lambda a: a[1:], "'step' has shape"),
     ("step", lambda a: a * np.nan, "NaN"),
     ("fix", lambda a: a[:, 1:], "'fix' has shape"),

@@ -48,7 +48,7 @@ class Task:
     def rounded(self, kind):
         """Stored in this kind whatever it costs."""
         rows = Stored.rounded(self.R, kind, self.wide.L)
-        error = self.R - rows.rows(slice(None), self.storing.dual)
+        error = self.R - rows.rows(self.storing.dual)
         return self.compact(rows, self.storing._more(error, self.D, self.c))
 
     def variances(self, of):
@@ -130,7 +130,9 @@ def test_coarse_rows_hide_no_contradiction(seed):
         learner = Learner(Constraint(0.1), Believer(), Memory(6))
         learner.use(replace(plain, V=of.covariances, away=of.away))
         actions = np.stack([x, 2 * x])[None]
-        verdict = learner.decide(np.zeros(1, dtype=int), actions, np.zeros(1, dtype=int), x[None], r, r, 0 * r)
+        verdict = learner.decide(
+            np.zeros(1, dtype=int), actions, np.zeros(1, dtype=int), x[None], r, r, 0 * r
+        )
         assert verdict.code[0] == DISAGREES
 
 
@@ -140,7 +142,7 @@ def test_as_few_bytes_as_will_do():
     assert [s.codes.dtype for s, _ in found] == [np.int8, np.int16, np.float64]
     assert all(1.0 <= more[0] <= stored._USUALLY for _, more in found)
     assert found[2][1][0] == 1.0
-    np.testing.assert_array_equal(found[2][0].rows(0, exact.storing.dual), exact.R[0])
+    np.testing.assert_array_equal(found[2][0].one(0, exact.storing.dual), exact.R[0])
 
 
 def test_a_block_stays_coarse_for_one_task_a_little_off_and_not_for_one_far_off():
@@ -155,7 +157,7 @@ def test_a_block_stays_coarse_for_one_task_a_little_off_and_not_for_one_far_off(
 
 def test_products_with_shared_directions_are_as_good_as_exact():
     task = Task(3)
-    rows = Stored.rounded(task.R, np.int8, task.wide.L).rows(0, task.storing.dual)
+    rows = Stored.rounded(task.R, np.int8, task.wide.L).one(0, task.storing.dual)
     assert np.abs(rows - task.R[0]).max() > 1e-4
     np.testing.assert_allclose(rows @ task.wide.L, task.R[0] @ task.wide.L, rtol=1e-6, atol=1e-6)
 
@@ -163,8 +165,8 @@ def test_products_with_shared_directions_are_as_good_as_exact():
 def test_rows_of_zeros_and_without_numbers():
     task = Task(0)
     rows = Stored.rounded(np.zeros((2, 3, 6)), np.int8, task.wide.L)
-    np.testing.assert_array_equal(rows.rows(slice(None), task.storing.dual), np.zeros((2, 3, 6)))
-    assert len(Stored.rounded(np.zeros((2, 0, 6)), np.int8, task.wide.L).rows(0, task.storing.dual)) == 0
+    np.testing.assert_array_equal(rows.rows(task.storing.dual), np.zeros((2, 3, 6)))
+    assert len(Stored.rounded(np.zeros((2, 0, 6)), np.int8, task.wide.L).one(0, task.storing.dual)) == 0
 
 
 def test_what_is_open_is_measured_in_units_of_the_prior():

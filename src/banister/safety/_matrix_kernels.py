@@ -22,7 +22,6 @@ from numba.extending import overload
 from banister.data import Float
 from banister.solver.kernels import compiled, dot
 
-
 _DIGITS = 1e-12  # share of the prior variance that the difference of two sums may be wrong by
 
 
@@ -152,16 +151,57 @@ def _product_packed(A, x, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def prepare(W, L, D, c, sums, C, WL, HL, root, opened, least, rounding):  # type: ignore[no-untyped-def]
-    """Fill what `Factored` holds: C, WL, HL, root, O and least; W comes as R.
+def decode(codes, step, fix, dual):  # type: ignore[no-untyped-def]
+    """The rows (r, p) that are stored as `codes` (see `Stored`)."""
+    r, p = codes.shape
+    R = np.empty((r, p))
+    for i in range(r):
+        unit = np.float64(step[i])
+        for j in range(p):
+            R[i, j] = unit * codes[i, j]
+        for a in range(fix.shape[1]):
+            along = np.float64(fix[i, a])
+            if along != 0.0:
+                for j in range(p):
+                    R[i, j] += along * dual[a, j]
+    return R
+
+
+@compiled
+def _opened(c, sums):  # type: ignore[no-untyped-def]
+    """What is open of a task with coefficients c (q,), from the triangles of each product of two of them."""
+    q, n = c.shape[0], sums.shape[0]
+    weights = np.empty(n)
+    pair = 0
+    for a in range(q):
+        for b in range(a, q):
+            weights[pair] = c[a] * c[b]
+            pair += 1
+    opened = weights[0] * sums[0]
+    for pair in range(1, n - 1, 2):
+        one, two, u, v = sums[pair], sums[pair + 1], weights[pair], weights[pair + 1]
+        for j in range(opened.shape[0]):
+            opened[j] += u * one[j] + v * two[j]
+    if n % 2 == 0:
+        one, u = sums[n - 1], weights[n - 1]
+        for j in range(opened.shape[0]):
+            opened[j] += u * one[j]
+    return opened
+
+
+@compiled
+def prepare(W, L, D, c, sums, more, rounding):  # type: ignore[no-untyped-def]
+    """A task's `Factored` from its rows, which become W.
 
     Args:
         W, L, D: of the task; L is (k, p).
         c: (k + 1,) coefficients.
         sums: (pairs, p (p+1)/2) upper triangles of what is open, for each product of two coefficients.
+        more, rounding: what V is multiplied by; share of the prior variance that rounding leaves.
     """
     r, p, k = W.shape[0], W.shape[1], L.shape[0]
-    scaled = np.empty(p)
+    C, WL, HL, root = np.empty((r, r)), np.empty((k, r)), np.zeros((k, p)), np.empty((k, k))
+    least, scaled = np.empty(p), np.empty(p)
     for i in range(r):
         for j in range(p):
             scaled[j] = W[i, j] * D[j]
@@ -175,7 +215,6 @@ def prepare(W, L, D, c, sums, C, WL, HL, root, opened, least, rounding):  # type
             for j in range(p):
                 W[i, j] -= factor * earlier[j]
         W[i] /= C[i, i]
-    HL[:] = 0.0
     for a in range(k):
         product(W, L[a], WL[a])
         add_transposed(W, WL[a], HL[a])
@@ -194,14 +233,7 @@ def prepare(W, L, D, c, sums, C, WL, HL, root, opened, least, rounding):  # type
         for a in range(k):
             least[j] += L[a, j] * L[a, j]
         least[j] *= rounding
-    pair = 0
-    opened[:] = 0.0
-    for a in range(k + 1):
-        for b in range(a, k + 1):
-            weight, row = c[a] * c[b], sums[pair]
-            for j in range(row.shape[0]):
-                opened[j] += weight * row[j]
-            pair += 1
+    return Factored(W, C, WL, HL, root, L, D, _opened(c, sums), least, more)
 
 
 @compiled

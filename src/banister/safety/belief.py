@@ -8,7 +8,8 @@ Immutable, made by `believe` from everything seen. The steps, each a file of its
 4. `given`, `posterior`, `widening`: each task given what is shared, with the doubts that a likelihood does
    not see.
 
-Rows come by blocks of tasks (`gathering`); covariances of very many tasks are kept as rows (`compact`, `stored`).
+Rows come by blocks of tasks (`gathering`); covariances of very many tasks are kept as rows (`compact`,
+`stored`).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from banister.safety.noise import Moderated, lifted, moderate
 from banister.safety.past import Past
 from banister.safety.posterior import Shared
 from banister.safety.stored import Storing
-from banister.solver.work import Threads, Workers
+from banister.solver.work import HERE, Workers
 
 _SAMPLED = 256  # tasks from which what is shared is learned; more make its error small beside a task's own
 PAIRED = 400  # latest rows of a task whose pairs are compared when claims are judged
@@ -212,7 +213,7 @@ class Believer:
     confidence: float = 0.95
     rank: int | None = None
     decisions: int | None = None
-    workers: Workers = Threads(1)
+    workers: Workers = HERE
 
     def __post_init__(self) -> None:
         if not 0 < self.confidence < 1:

@@ -10,6 +10,7 @@ arithmetic, and `more` of it, so that no variance is below the exact one. The la
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -70,7 +71,7 @@ class Compact:
 
     def _rows(self, t: int) -> Float:
         block, i = divmod(t, len(self.blocks[0]))
-        return self.blocks[block].rows(i, self.dual)
+        return self.blocks[block].one(i, self.dual)
 
     def factored(self, task: int) -> Factored:
         """The rows of a task that has some, prepared for products with vectors."""
@@ -82,15 +83,15 @@ class Compact:
         return made
 
     def _prepare(self, t: int) -> Factored:
-        # Copies: a model that was read has arrays that cannot be written, which is another type to a kernel.
-        L, W, D, c = (np.array(a, order="C") for a in (self.L.T, self._rows(t), self.D[t], self.c[t]))
-        (r, p), k = W.shape, len(L)
-        C, WL, HL, root = np.empty((r, r)), np.empty((k, r)), np.empty((k, p)), np.empty((k, k))
-        opened, least = np.empty(p * (p + 1) // 2), np.empty(p)
-        _matrix_kernels.prepare(
-            W, L, D, c, self.open.packed, C, WL, HL, root, opened, least, ROUNDING**2
-        )  # fmt: skip
-        return Factored(W, C, WL, HL, root, L, D, opened, least, float(self.more[t]))
+        prepared: Factored = _matrix_kernels.prepare(
+            self._rows(t), self._turned, self.D[t], self.c[t], self.open.packed, self.more[t], ROUNDING**2
+        )
+        return prepared
+
+    @cached_property
+    def _turned(self) -> Float:
+        """L (k, p) as the kernels read it."""
+        return np.ascontiguousarray(self.L.T)
 
     @property
     def covariances(self) -> PerTask:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from banister.data import Float
+from banister.safety import _matrix_kernels
 from banister.safety._kernels import UP
 from banister.safety.opened import Open
 from banister.safety.posterior import Shared
@@ -67,14 +68,14 @@ class Stored:
         codes = np.clip(np.rint(R / unit), -top, top).astype(kind)
         return cls(codes, step, ((R - codes * unit) @ L).astype(np.float32))
 
-    def rows(self, tasks: int | slice, dual: Float) -> Float:
-        """(…, r, p) the rows that decisions reckon with."""
-        if self.codes.dtype.kind == "f":
-            exact: Float = self.codes[tasks]
-            return exact
-        rows: Float = self.codes[tasks] * self.step[tasks].astype(float)[..., None]
-        rows += self.fix[tasks].astype(float) @ dual
+    def one(self, task: int, dual: Float) -> Float:
+        """(r, p) the rows that decisions reckon with, in an array of their own."""
+        rows: Float = _matrix_kernels.decode(self.codes[task], self.step[task], self.fix[task], dual)
         return rows
+
+    def rows(self, dual: Float) -> Float:
+        """(n, r, p) those of all tasks."""
+        return np.stack([self.one(task, dual) for task in range(len(self))])
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +104,7 @@ class Storing:
         """Rows (n, r, p) of tasks with left-overs D (n, p) and coefficients c (n, q), and `more` (n,)."""
         for kind in _KINDS:
             stored = Stored.rounded(R, kind, self.wide.L)
-            more = self._more(R - stored.rows(slice(None), self.dual), D, c)
+            more = self._more(R - stored.rows(self.dual), D, c)
             if (more <= MOST).all() and np.median(more) <= _USUALLY:
                 return stored, more
         return Stored.exact(R, self.wide.rank), np.ones(len(R))

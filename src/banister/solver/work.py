@@ -18,13 +18,11 @@ Work = Callable[..., Any]
 
 
 class Workers(Protocol):
-    """Whoever does pieces of work.
+    """Whoever does pieces of work."""
 
-    Attributes:
-        shares: into how many pieces a whole is best cut.
-    """
-
-    shares: int
+    @property
+    def shares(self) -> int:
+        """Into how many pieces a whole is best cut."""
 
     def map(self, work: Work, pieces: Sequence[tuple[Any, ...]], *common: Any) -> list[Any]:
         """[work(*piece, *common), …] in the order of the pieces."""
@@ -41,7 +39,12 @@ class Threads:
     """
 
     def __init__(self, threads: int | None = None) -> None:
-        self.shares = check_threads(threads)
+        self._threads = check_threads(threads)
+
+    @property
+    def shares(self) -> int:
+        """One piece a thread."""
+        return self._threads
 
     def map(self, work: Work, pieces: Sequence[tuple[Any, ...]], *common: Any) -> list[Any]:
         """[work(*piece, *common), …] in the order of the pieces."""
@@ -49,6 +52,9 @@ class Threads:
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+HERE = Threads(1)
 
 
 class RayWorkers:
@@ -149,7 +155,7 @@ def _one_thread(work: Work, *arguments: Any) -> Any:
 def as_workers(pool: str | Workers | None) -> Workers:
     """The workers that a setting means: None or "local" are threads of this process."""
     if pool is None:
-        return Threads(1)
+        return HERE
     if pool == "local":
         return Threads()
     if pool == "ray":
