@@ -12,11 +12,11 @@ from banister.estimators.altgdmin import AltGDmin
 from banister.safety import belief
 from banister.safety.belief import Believer
 from banister.simulation.many import run_jobs
-from banister.simulation.store import CLOCKS, KEY, Store
+from banister.simulation.point import Point as Point_
+from banister.simulation.store import CLOCKS, KEY, Job, Store
 from banister.solver import LocalPool, Point, RayPool, RayWorkers, block, cluster
 from banister.solver.pack import pack_rows
 from banister.solver.work import HERE
-from banister.studies import quick
 from banister.studies.play import play
 from belief_world import World
 from problems import problem
@@ -157,15 +157,16 @@ def test_an_address_without_a_cluster_is_said(monkeypatch):
 
 
 def test_trials_on_ray_give_the_rows_of_processes_here(machine, tmp_path):
-    """But for the clocks; and what was finished is kept one by one."""
-    pl = pytest.importorskip("polars")
-    jobs = quick.jobs(quick.workload(2, ("SafeAltGDmin", "Baseline"), 7))
-    finished = []
-    for name, ray_ in (("here", None), ("there", RayWorkers(shards=2))):
-        finished.append(len(list(run_jobs(jobs, play, tmp_path / name, workers=1, ray=ray_))))
-    here, there = (Store(tmp_path / name).rows().drop(CLOCKS).sort(KEY) for name in ("here", "there"))
-    assert finished == [len(jobs), len(jobs)]
-    assert isinstance(here, pl.DataFrame)
+    """But for the clocks; and every job is told as it is finished."""
+    small = {"dim": 6, "rank": 1, "tasks": 5, "actions": 4, "baseline_rank": 2}
+    point = Point_.of("synthetic", epochs=2, rounds=6, **small)
+    jobs = [Job(point=point, trial=i, policies=("baseline", "moments"), seed=3) for i in range(3)]
+    wait_for_a_processor()
+    for name, workers in (("processes", None), ("ray", RayWorkers(shards=2))):
+        finished = list(run_jobs(jobs, play, tmp_path / name, workers=2, ray=workers))
+        assert sorted(job.trial for job in finished) == [0, 1, 2]
+    here, there = (Store(tmp_path / name).rows().drop(CLOCKS).sort(KEY) for name in ("processes", "ray"))
+    assert len(here) == 12
     assert here.equals(there, null_equal=True)
 
 

@@ -116,7 +116,8 @@ class Storing:
             kappa = np.where(epsilon < 1, epsilon / (1 - epsilon), np.inf)
             smaller = np.minimum(1.0, (D / self.wide.D).min(axis=1))
             omega = (c**2).sum(axis=1) * self.omega / smaller
-            return (1 + kappa) * (1 + kappa * (omega + UP * (self.left / D).max(axis=1)))
+            more: Float = (1 + kappa) * (1 + kappa * (omega + UP * (self.left / D).max(axis=1)))
+        return more
 
 
 def _omega(wide: Shared, opened: Open) -> float:
@@ -137,4 +138,5 @@ def _norms(F: Float) -> Float:
     for _ in range(2):
         A = A @ A
     fourth: Float = np.sqrt((A * A).sum(axis=(1, 2)))
-    return np.sqrt(size * fourth**0.25)
+    norms: Float = np.sqrt(size * fourth**0.25)
+    return norms
