@@ -104,10 +104,10 @@ class Gathered:
         self._kept: dict[int, Rows] = {}
         self._whole: Rows | None = None
 
-    def blocks(self, tasks: slice) -> Iterator[Block]:
-        """Tasks from the first of a block up to the last of one, block by block."""
+    def blocks(self, tasks: slice | None = None) -> Iterator[Block]:
+        """All tasks, or those from the first of a block up to the last of one, block by block."""
         for block in chunks(self.n_tasks, self.frame.dim**2):
-            if tasks.start <= block.start < tasks.stop:
+            if tasks is None or tasks.start <= block.start < tasks.stop:
                 yield Block(self, block, self._plays.of(block))
 
     def parts(self, shares: int) -> list[Part]:
