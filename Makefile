@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help setup run test check bench peers mutants docs docs-serve release-check container-check clean
+.PHONY: help setup run test coverage check bench peers mutants docs docs-serve release-check container-check clean
 help:           ## what each command does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
@@ -23,6 +23,9 @@ test: setup     ## all tests, fast ones first, then the statistical ones; doctes
 	$(BIN)/python -m pytest -n 2 -m "not statistical"
 	$(BIN)/python -m pytest -n 2 -m statistical tests
 
+coverage: setup ## which lines the fast tests run; compiled loops cannot be seen and are left out
+	$(BIN)/python -m pytest -n 2 -m "not statistical" --cov --cov-report=term-missing:skip-covered
+
 check: setup    ## lint, types, import contract, workflow files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -37,10 +40,11 @@ bench: $(VENV)/.bench  ## this machine, this library and its peers, side by side
 	$(BIN)/python benchmarks/estimators.py
 
 peers: $(VENV)/.bench  ## the same decisions by other libraries, side by side, into docs/benchmarks.md
-	$(BIN)/python benchmarks/beside_others.py docs/benchmarks.md
+	$(BIN)/python benchmarks/beside_others.py --page docs/benchmarks.md
 
-mutants: setup  ## deliberate faults in safety, learner and online: each must make a test fail
-	$(BIN)/python benchmarks/mutants.py
+mutants: setup  ## deliberate faults in safety, learner, online and solver: each must make a test fail
+	@status=0; for list in mutants mutants_online mutants_solver; do \
+	  $(BIN)/python benchmarks/$$list.py || status=1; done; exit $$status
 
 docs: $(VENV)/.docs  ## the documentation as a site in site/; a broken link or an undocumented name fails
 	$(BIN)/python -m banister.policies.table docs/policies.md
@@ -56,4 +60,4 @@ container-check: ## the Dockerfile's steps without a Docker engine, in a fresh f
 	$(PYTHON) scripts/container_check.py --python $(PYTHON)
 
 clean:          ## remove what the commands above made
-	rm -rf $(VENV) site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*

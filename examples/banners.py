@@ -9,7 +9,6 @@ worth is known here, so that gains and broken floors can be counted.
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -128,10 +127,6 @@ def draw(found: Outcome, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="a small version")
-    parser.add_argument("--figure", type=Path, default=Path("banners.svg"))
-    options = parser.parse_args()
-    main(options.quick, options.figure)
+    from _story import run
+
+    run(main, __doc__, "banners.svg")

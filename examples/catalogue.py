@@ -10,7 +10,6 @@ would gain; then it goes live, and the figure shows whether that came true.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any
 
@@ -117,10 +116,6 @@ def draw(report: Any, gain: list[float], path: Path) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="a small version")
-    parser.add_argument("--figure", type=Path, default=Path("catalogue.svg"))
-    options = parser.parse_args()
-    main(options.quick, options.figure)
+    from _story import run
+
+    run(main, __doc__, "catalogue.svg")

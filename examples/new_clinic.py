@@ -10,7 +10,6 @@ rows and nothing else. Baseline rewards are unknown here; everything is learned 
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -107,10 +106,6 @@ def draw(shared: Curve, alone: Curve, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="a small version")
-    parser.add_argument("--figure", type=Path, default=Path("new_clinic.svg"))
-    options = parser.parse_args()
-    main(options.quick, options.figure)
+    from _story import run
+
+    run(main, __doc__, "new_clinic.svg")

@@ -11,7 +11,6 @@ here: what is gained, and what falls below the floor, is counted.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,10 +116,6 @@ def draw(shared: list[Point], alone: list[Point], best: float, path: Path) -> No
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="a small version")
-    parser.add_argument("--figure", type=Path, default=Path("new_store.svg"))
-    options = parser.parse_args()
-    main(options.quick, options.figure)
+    from _story import run
+
+    run(main, __doc__, "new_store.svg")

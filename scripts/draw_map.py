@@ -6,11 +6,12 @@ python scripts/draw_map.py
 from __future__ import annotations
 
 import ast
+import textwrap
 import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-WIDTH, ROW, GAP = 720, 46, 12
+WIDTH, ROW, GAP, LINE = 720, 58, 12, 12
 
 
 def main() -> None:
@@ -48,19 +49,23 @@ def row(number: int, rooms: list[str]) -> list[str]:
             'stroke="#00897b"/>',
             f'<text x="{middle:.1f}" y="{y + 19}" text-anchor="middle" font-weight="bold" font-size="15" '
             f'fill="#00453d">{room}</text>',
-            f'<text x="{middle:.1f}" y="{y + 36}" text-anchor="middle" font-size="10" fill="#37474f">'
-            f"{purpose(room, int(wide / 5.6))}</text>",
+        ]
+        boxes += [
+            f'<text x="{middle:.1f}" y="{y + 35 + LINE * i}" text-anchor="middle" font-size="10" '
+            f'fill="#37474f">{line}</text>'
+            for i, line in enumerate(purpose(room, int(wide / 5.6)))
         ]
     return boxes
 
 
-def purpose(room: str, most: int) -> str:
-    """The first sentence of the room's docstring, cut to what fits."""
+def purpose(room: str, most: int) -> list[str]:
+    """The first line of the room's docstring, in two lines of `most` letters."""
     place = ROOT / "src/banister" / room
     file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
     words = (ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "").split("\n")[0]
     text = words.replace("`", "").replace("&", "&amp;").replace("<", "&lt;")
-    return text if len(text) <= most else text[: most - 1].rsplit(" ", 1)[0] + " …"
+    lines = textwrap.wrap(text, most)
+    return lines if len(lines) <= 2 else [lines[0], lines[1][: most - 2].rsplit(" ", 1)[0] + " …"]
 
 
 if __name__ == "__main__":

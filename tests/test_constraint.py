@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from banister.errors import InputError, SettingError
+from banister.errors import SettingError
+from banister.safety._kernels import floor_of
 from banister.safety.constraint import Constraint
 
 rewards = st.floats(-1e6, 1e6)
@@ -18,12 +19,16 @@ def test_floor_by_hand():
     assert np.isnan(Constraint(0.2).floor(np.nan))
 
 
-def test_bounds_on_an_unknown_reward():
-    least, greatest = Constraint(0.5).floor_within([-2.0, 1.0], [4.0, 1.0])
-    np.testing.assert_allclose(least, [-3.0, 0.5])
-    np.testing.assert_allclose(greatest, [2.0, 0.5])
-    with pytest.raises(InputError, match="exceeds"):
-        Constraint(0.5).floor_within(2.0, 1.0)
+def test_the_floor_lies_below_the_baseline_by_the_room():
+    np.testing.assert_allclose(Constraint(0.2).room([10.0, -10.0, 0.0]), [2.0, 2.0, 0.0])
+    np.testing.assert_allclose(Constraint(0.2, literal=True).room([10.0, -10.0, 0.0]), [2.0, -2.0, 0.0])
+
+
+@settings(deadline=None)  # the first call compiles
+@given(rewards, alphas, st.booleans())
+def test_the_compiled_floor_is_the_same(reward, alpha, literal):
+    floor = float(Constraint(alpha, literal=literal).floor(reward))
+    assert floor_of(reward, alpha, literal) == pytest.approx(floor, rel=1e-14, abs=1e-14 * abs(reward))
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0, -0.1, 1.5, np.nan, "0.2", True, None])
@@ -47,7 +52,8 @@ def test_a_non_negative_difference_means_the_floor_is_cleared_and_only_then(seed
     rng = np.random.default_rng(seed)
     theta, actions, baseline = rng.normal(size=3), rng.normal(size=(5, 4, 3)), rng.normal(size=(5, 3))
     constraint = Constraint(alpha, literal=literal)
-    worth = constraint.differences(actions, baseline[:, None]) @ theta
+    contrasts = [actions - factor * baseline[:, None] for factor in constraint.factors]
+    worth = np.stack(contrasts) @ theta
     margin = actions @ theta - constraint.floor(baseline @ theta)[:, None]
     assert worth.shape == (1 if literal else 2, 5, 4)
     clear = np.abs(margin) > 1e-9

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import re
 import tomllib
 from pathlib import Path
@@ -11,13 +12,14 @@ from types import ModuleType
 import pytest
 
 import banister
+from docs_world import SMALLER, names_for
 
 ROOT = Path(__file__).parents[1]
+NOTEBOOKS = ("click-log", "new-store")  # run as such, in test_tutorials.py
 PAGES = [
-    ROOT / "docs/index.md",
-    # those that are notebooks too run as such, in test_tutorials.py
-    *(p for p in sorted(ROOT.glob("docs/tutorials/*.md")) if p.stem not in ("click-log", "new-store")),
-    *sorted(ROOT.glob("docs/howto/*.md")),
+    page
+    for page in sorted(ROOT.glob("docs/**/*.md"))
+    if "```python\n" in page.read_text(encoding="utf-8") and page.stem not in NOTEBOOKS
 ]
 
 
@@ -48,14 +50,35 @@ def test_every_public_name_has_an_example_that_runs_as_a_doctest(name):
     assert ">>> " in getattr(banister, name).__doc__
 
 
+@pytest.mark.filterwarnings("ignore::banister.errors.BanisterWarning")
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
 def test_the_programs_of_a_page_run(page, tmp_path, monkeypatch):
-    """All blocks of a page in order, as one program, in an empty folder."""
+    """All blocks of a page in order, as one program, in a folder with what the page takes for granted."""
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
-    if "adapters.gymnasium" in "".join(blocks):
-        pytest.importorskip("gymnasium", reason="gymnasium is not installed")
     monkeypatch.chdir(tmp_path)
-    exec(compile("\n".join(blocks), page.name, "exec"), {"__name__": page.stem})
+    names = names_for(page.stem)
+    for i, block in enumerate(blocks):
+        if "adapters.gymnasium" in block:
+            pytest.importorskip("gymnasium", reason="gymnasium is not installed")
+        if "RayPool" in block:
+            pytest.importorskip("ray", reason="ray is not installed")
+        if "decisions.parquet" in block:
+            names["bandit"].export("decisions.parquet")
+        for written, run in SMALLER.get(page.stem, {}).items():
+            block = block.replace(written, run)
+        exec(compile(block, f"{page.name}, block {i}", "exec"), names)
+
+
+ITEM = re.compile(r"\s*([-*] |\d+\. )")
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/**/*.md")), ids=lambda p: p.stem)
+def test_a_list_has_a_blank_line_before_it(page):
+    """Without one the site shows its items as one paragraph."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
+    for before, line in itertools.pairwise(text.split("\n")):
+        if ITEM.match(line) and not line.startswith(" "):
+            assert not before.strip() or ITEM.match(before) or before.startswith((" ", "#")), line
 
 
 def test_the_map_is_drawn_from_the_contract():

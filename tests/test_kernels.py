@@ -57,8 +57,18 @@ def test_value_gradient_and_hessian_match_numpy(r, ridge, counts):
     assert value == pytest.approx(value_, rel=1e-10)
     np.testing.assert_allclose(gradient, gradient_, atol=1e-10 * np.abs(gradient_).max())
     np.testing.assert_allclose(passes.coefficients(B), W_, atol=1e-10 * np.abs(W_).max())
+    spread = (W_ * (weights * data.counts)[:, None]).T @ W_
+    np.testing.assert_allclose(passes.spread, spread, atol=1e-10 * np.abs(spread).max())
     product = hessian_twin(data, B, D, weights, W_, Minv_)
     np.testing.assert_allclose(passes.hessian(D), product, atol=1e-10 * np.abs(product).max())
+
+
+def test_an_inverse_stays_finite_where_rounding_takes_a_pivot_below_zero():
+    for seed in range(8):
+        v = np.random.default_rng(seed).standard_normal(6)
+        inverse = np.empty((6, 6))
+        kernels.invert_gram(np.tril(np.outer(v, v)) * 1e20, 1.0, inverse, np.zeros((6, 6)))
+        assert np.isfinite(inverse).all()
 
 
 def test_one_row_determines_one_coefficient():

@@ -39,7 +39,8 @@ class Life:
         chosen, _, _, code = learner.decide_one(t, A, b, r, r, 0.0)
         if code == DISAGREES:
             learner.disagreed(t, self.number)
-        learner.claim(t, A[b], r, 0.0, self.number)
+        if self.claims:
+            learner.memory.labels.add(t, A[b], r, 0.0, self.number)
         learner.memory.offer(t, A[self.number % len(A)])
         k = chosen if chosen >= 0 else b
         y = (expected[k] + error) * self.rewards
@@ -138,15 +139,6 @@ def test_without_a_belief_nothing_is_watched():
     two = np.zeros(2, dtype=int)
     assert learner.learn_many(two, np.eye(2), np.ones(2), two == 0, np.ones(2), np.arange(2)) == []
     assert len(learner.memory.plays) == 2
-
-
-def test_an_unknown_claim_is_no_label():
-    learner = Learner(Constraint(0.2), Believer(), Memory(2))
-    learner.claim(0, np.ones(2), UNKNOWN, 0.0, 1)
-    assert len(learner.memory.labels) == 0
-    learner.claim(0, np.ones(2), 0.5, 0.1, 1)
-    seen = learner.memory.snapshot().seen()
-    assert (seen.label.tolist(), seen.label_std.tolist()) == ([0.5], [0.1])
 
 
 def test_a_drift_of_one_task_shuts_it_and_it_recovers():

@@ -47,6 +47,7 @@ ESTIMATORS = {
 }
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_a_fit_is_the_same_with_numpy_numbers(name):
     rng = np.random.default_rng(0)

@@ -83,6 +83,14 @@ def test_models_that_were_not_kept_are_counted(place):
     assert "not kept" in str(found)
 
 
+def test_a_model_whose_bytes_were_altered_is_blamed(place):
+    bandit = lived(path=place)
+    tamper(place, "UPDATE model_parts SET bytes = zeroblob(length(bytes))")
+    found = bandit.audit()
+    assert not found.passed
+    assert "its bytes are not those that were written" in str(found)
+
+
 def test_rewards_for_decisions_that_are_not_there(place):
     bandit = lived(path=place)
     tamper(place, "INSERT INTO rewards VALUES (9999, 0.0, 1.0, NULL, 99999, zeroblob(32))")

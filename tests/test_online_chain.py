@@ -37,6 +37,7 @@ HARM = [
     "UPDATE tasks SET label = 'mine' WHERE code = 1",
     "DELETE FROM retractions",
     "UPDATE retractions SET why = 'no reason'",
+    "UPDATE retractions SET link = link + 7",  # the last record; no hash says where it stands
     "UPDATE models SET size = size",  # harmless
     "UPDATE models SET decisions = decisions - 1",
     "UPDATE model_parts SET bytes = zeroblob(length(bytes))",

@@ -68,6 +68,31 @@ def test_a_child_that_lives_on_does_not_keep_the_lock(store):
     os.waitpid(child, 0)
 
 
+OUTLIVED = """
+import os, sys
+from banister import SafeBandit
+bandit = SafeBandit(path=sys.argv[1], refits="manual")
+bandit.decide("a", [[1.0, 0.0], [0.0, 1.0]], baseline=0)
+print("forked", flush=True)
+if os.fork():
+    os._exit(1)  # as a crash would: nothing is closed
+sys.stdin.read()
+"""
+
+
+def test_a_child_that_outlives_a_crashed_parent_does_not_keep_the_lock(store):
+    parent = subprocess.Popen(
+        [sys.executable, "-c", OUTLIVED, str(store)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert parent.stdout.readline() == b"forked\n"
+    parent.wait()
+    with SafeBandit.load(store) as again:
+        assert again.status().decisions == 1
+    parent.stdin.close()  # only now does the child end
+    parent.stdout.read()
+    parent.stdout.close()
+
+
 OPEN = "import sys; from banister import SafeBandit; SafeBandit.load(sys.argv[1])"
 
 

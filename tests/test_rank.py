@@ -12,7 +12,7 @@ from banister.errors import ConvergenceWarning
 from banister.estimators import rank
 from banister.estimators.altgdmin import AltGDmin
 from banister.estimators.rank import direction_snrs, noise_variance, scan_ranks, whiten_basis
-from banister.solver import LocalPool, Spectra, Whitening, minimise
+from banister.solver import LocalPool, Spectra, Whitening, fitted_numbers, fitted_share, minimise, noise_norm
 from problems import fifth_best, problem
 
 
@@ -39,6 +39,13 @@ def test_every_rank_is_tried_where_no_fit_explains_the_data(r, monkeypatch):
     assert not found.explained
     assert list(found.snr) == list(range(1, r + 2))
     assert found.snr[r] > 1.25 > found.snr[r + 1]
+
+
+def test_sizes_of_a_low_rank_fit_by_hand():
+    assert noise_norm(16, 9) == 7.0
+    assert fitted_numbers(16, 9, 2) == 46  # 2 · 16 + 2 · 9 − 4
+    assert fitted_share(16, 9, 2, rows=92) == 0.5
+    assert fitted_share(16, 9, 2, rows=0) == 46
 
 
 def test_the_true_rank_is_found_on_policy_collected_data():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import banister as bn
-from banister.contract import GREEDY, Choices
+from banister.contract import Choices
 from banister.environments.rated import RatedMovies, movie_features
 from banister.environments.ratings import Ratings
 from banister.errors import InputError, SettingError
@@ -42,7 +42,7 @@ def test_a_reward_is_the_rating_that_was_given():
     users = np.argsort(-np.sum(~np.isnan(table), axis=1), kind="stable")[:4]
     requests = env.requests(6, np.random.default_rng(0))
     for k in range(3):
-        got = env.expected(requests, Choices.of_index(requests, np.full(len(requests), k), GREEDY))
+        got = env.expected(requests, Choices.of_index(requests, np.full(len(requests), k), "greedy"))
         for n in range(len(requests)):
             mine = env._place[requests.actions[n, k].tobytes()]
             assert got[n] == table[users[requests.task[n]], mine]

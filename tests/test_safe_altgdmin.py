@@ -410,3 +410,20 @@ def test_collinear_features_do_not_make_rounding_a_bound(known: bool) -> None:
     assert result.violations.sum() == 0
     assert result.certified[-1] > 0.9
     assert np.linalg.eigvalsh(policy._mode.learner.belief.V).min() > 0
+
+
+def test_few_rows_are_fitted_after_every_round_and_many_are_not():
+    few, many = bn.SafeAltGDmin(0.2), bn.SafeAltGDmin(0.2)
+    few.reset(5, np.random.default_rng(0))
+    many.reset(100, np.random.default_rng(0))
+    assert (few.block, many.block) == (2, 5)
+
+
+def test_a_few_certified_requests_do_not_end_the_learning_from_few_rows():
+    # Five tasks, one θ: after the first belief nearly every request is certified, the best action often not
+    # the one chosen. Waiting for twenty times the rows at that moment would keep the mistakes.
+    trial = Trial(world(tasks=5, dim=6, rank=1, noise_std=0.1))
+    trial.play(12)
+    mode = trial.policy._mode
+    mode._calm = True
+    assert mode._next <= 2 * mode._fitted

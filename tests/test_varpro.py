@@ -58,6 +58,18 @@ CASES = {
 }
 
 
+def test_every_pass_is_counted():
+    data, _ = problem(d=4, T=3, r=1, n=6)
+    passes, B = Passes(data, 1, threads=1), np.eye(4)[:, :1]
+    passes.gradient(B)
+    assert passes.count == 1
+    passes.hessian(B)
+    assert passes.count == 2
+    passes.gradient(np.eye(4)[:, 1:2])
+    passes.hessian(B, at=B)  # elsewhere: the workspaces are made again
+    assert passes.count == 5
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_the_gradient_vanishes_at_the_solution(case):
     data, _ = problem(**CASES[case])

@@ -21,11 +21,6 @@ _ROWS = 2048  # rows scored at once: their gathered parameters then stay in the 
 
 _ROUNDING = 1e-9  # by which a sum of probabilities may differ from 1
 
-EXPLORE = "explore"
-CERTIFIED = "certified"
-GREEDY = "greedy"
-BASELINE = "baseline"
-
 
 @dataclass(frozen=True, eq=False)
 class Requests:
@@ -157,13 +152,13 @@ class Choices:
         certified: (m,) whether a certificate allowed it.
         lower_bound: (m,) the bound on its expected reward that was compared with the floor, NaN if none.
         floor: (m,) the least an action may be expected to earn, NaN where it is unknown.
-        reason: (m,) short codes: `explore`, `certified`, `greedy`, `fallback:…`.
+        reason: (m,) why, in a short code: the policies of this package give a `safety.reasons.Reason`.
         probabilities: (m, K) with which each action could have been played, where the decision was a draw:
             then it is the draw that a trial judges, `Σ π_a r_a`. None: judged by what is played.
 
     Examples:
         >>> requests = Requests(np.array([0]), np.eye(2)[None], np.array([1]), np.array([0.4]))
-        >>> choices = Choices.of_index(requests, np.array([0]), GREEDY)
+        >>> choices = Choices.of_index(requests, np.array([0]), "greedy")
         >>> choices.features, choices.certified, choices.propensities(2)
         (array([[1., 0.]]), array([False]), array([[1., 0.]]))
     """
@@ -202,7 +197,7 @@ class Choices:
         return cls.uncertified(requests.actions[np.arange(len(requests)), index], index, reason)
 
     @classmethod
-    def of_baseline(cls, requests: Requests, reason: str = BASELINE) -> Choices:
+    def of_baseline(cls, requests: Requests, reason: str = "baseline") -> Choices:
         """The baseline of each request, given as an index or as a vector."""
         return cls.uncertified(requests.baseline_features(), requests.baseline_index(), reason)
 
@@ -267,13 +262,15 @@ class Outcomes:
 
 @runtime_checkable
 class Policy(Protocol):
-    """Requests in, choices out; learns from outcomes. It never sees the truth.
+    """What a policy must offer: it gets requests, returns choices and learns from outcomes.
 
-    `block` is how many rounds it wishes to be asked at once now (None: any number). It must answer correctly
-    whatever it is asked, and learn from any subset of outcomes, none included. A policy with its own schedule
-    refits inside `learn`; `end_epoch` marks the fixed epochs of the paper.
+    It never sees the truth of the environment. `block` is how many rounds it wishes to get in one call now
+    (None: any number); it must answer correctly if it gets more or fewer. It must learn from any subset of
+    the outcomes, also from none. A policy that decides by itself when to refit does so inside `learn`;
+    `end_epoch` tells it where the paper's fixed epochs end.
 
-    The contract tests find every class of `banister.policies` with these methods and build it by `example`.
+    Every class of `banister.policies` with these methods is found by the contract tests, which build it with
+    `example`.
 
     Examples:
         >>> import banister as bn
@@ -312,10 +309,10 @@ class Policy(Protocol):
 
 @runtime_checkable
 class Environment(Protocol):
-    """Requests, and the truth to score against.
+    """What an environment must offer: it makes requests, and knows the truth to score choices against.
 
-    Rows come round by round. What `requests` draws must not depend on how many rounds are asked for at once:
-    two calls for one round each give the rows of one call for two.
+    Rows come round by round. What `requests` draws must not depend on how many rounds one call asks for: two
+    calls for one round each give the same rows as one call for two rounds.
     """
 
     @property

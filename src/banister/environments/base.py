@@ -17,10 +17,10 @@ _ROWS = 2048  # rows scored at once: their gathered parameters then stay in the 
 
 
 class LinearEnvironment(ABC):
-    """The truth, and what choices are worth under it; subclasses draw the truth and the requests.
+    """An environment whose expected rewards are `x'θ_t`; a subclass draws the truth and the requests.
 
-    What the best action and the baseline are worth is remembered per `Requests` object on this side, so that
-    the actions are read once and requests carry nothing of the truth.
+    What the best action and the baseline are worth is computed once for each `Requests` object and kept
+    here, not in the request, so that a policy cannot see it.
 
     Attributes:
         change_points: rounds at which the truth changes; none by default.

@@ -38,7 +38,7 @@ def from_logs(
     baseline_known: bool = False,
     model: MultiTaskRegressor | None = None,
 ) -> Replay:
-    """An environment that looks like a log.
+    """An environment made from a log: its requests are logged contexts, its rewards a model of the log.
 
     Args:
         logs: see `read_frame`.

@@ -1,13 +1,14 @@
 """The squared loss of all tasks as a quadratic form: `theta_t -> X_t'X_t theta_t`, batched.
 
 After one pass over the data the loss is `(yy/2 - <h, theta> + <theta, G theta>/2)/N` with `h_t = X_t'y_t`,
-and its gradient is `(G theta - h)/N`, so an iteration needs `apply` only. A task with `2 n_t >= d` keeps its
-Gram matrix (d, d): a product then reads `d²` numbers instead of `n_t d` twice. Other tasks keep their rows,
-padded with zeros to one of a few common counts.
+and its gradient is `(G theta - h)/N`, so a solver needs `apply` and `nearest` only. A task with `2 n_t >= d`
+keeps its Gram matrix (d, d): a product then reads `d²` numbers instead of `n_t d` twice. Other tasks keep
+their rows, padded with zeros to one of a few common counts.
 """
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Any
 
@@ -35,7 +36,7 @@ class QuadraticLoss:
     """
 
     def __init__(self, data: TaskData) -> None:
-        self._data = data
+        self._data, self._rho = data, math.nan
         self.n_rows = data.n_rows
         self.shape = (data.n_tasks, data.dim)
         self.yy = float(np.sum(np.square(data.y), dtype=np.float64))
@@ -58,6 +59,43 @@ class QuadraticLoss:
             out[tasks] = np.matmul(fitted.transpose(0, 2, 1), X)[:, 0]
         return out
 
+    def nearest(self, theta: Float, rho: float) -> Float:
+        """`argmin_v f(v) + rho/2 ‖v − theta‖²`, shape (T, d); quick while `rho` stays the same.
+
+        That is `theta + (G + N rho)⁻¹ (h − G theta)`; tasks that keep their rows take the same from
+        `X_t'(X_tX_t' + N rho)⁻¹ (y_t − X_t theta_t)`, which is smaller.
+        """
+        if rho != self._rho:
+            self._rho = rho
+            self._inverse_grams = _inverses(self._grams[1], self.n_rows * rho)
+            self._inverse_rows = [_inverses(_outer(X), self.n_rows * rho) for _, X in self._rows]
+        out = theta.copy()
+        where, grams = self._grams
+        uphill = self.h[where][:, None, :] - np.matmul(theta[where][:, None, :], grams)
+        out[where] += np.matmul(uphill, self._inverse_grams)[:, 0]
+        for (tasks, X), y, inverse in zip(self._rows, self._rewards, self._inverse_rows, strict=True):
+            missing = y - np.matmul(X, theta[tasks][:, :, None])[:, :, 0]
+            out[tasks] += np.matmul(np.matmul(missing[:, None, :], inverse), X)[:, 0]
+        return out
+
+    @cached_property
+    def _rewards(self) -> list[Float]:
+        """The rewards that go with `_rows`, padded in the same way."""
+        found: list[Float] = []
+        for tasks, X in self._rows:
+            y = np.zeros(X.shape[:2])
+            for i, t in enumerate(np.arange(self.shape[0])[tasks]):
+                rewards = self._data.rows_of(int(t))[1]
+                y[i, : len(rewards)] = rewards
+            found.append(y)
+        return found
+
+    @property
+    def mean_curvature(self) -> float:
+        """The mean of the loss's curvatures that rows can make different from zero."""
+        ranks = int(np.minimum(self._data.counts, self.shape[1]).sum())
+        return float(self.traces.sum()) / (max(ranks, 1) * self.n_rows)
+
     def squared_residual(self, theta: Float, product: Float) -> float:
         """`Σ_t ‖y_t − X_t theta_t‖²`, given `product = apply(theta)`."""
         return max(0.0, self.yy + float(np.vdot(theta, product - 2.0 * self.h)))
@@ -75,6 +113,17 @@ def _gram_stack(data: TaskData, tasks: Int) -> tuple[NDArray[Any] | slice, Float
         X = data.rows_of(int(t))[0]
         np.matmul(X.T, X, out=grams[i])
     return (slice(None) if len(tasks) == data.n_tasks else tasks), grams
+
+
+def _outer(X: Float) -> Float:
+    products: Float = np.matmul(X, X.transpose(0, 2, 1))
+    return products
+
+
+def _inverses(stack: Float, added: float) -> Float:
+    """Inverses of symmetric matrices (k, n, n) with `added` on their diagonals."""
+    inverse: Float = np.linalg.inv(stack + added * np.eye(stack.shape[-1]))
+    return inverse
 
 
 def _alike(counts: Int, chosen: NDArray[np.bool_]) -> list[Int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from banister.estimators.base import label_list
-from banister.solver import AGREE, Pool
+from banister.solver import AGREE, Pool, fitted_numbers
 
 
 def data_notes(data: Pool, rank: int, *, shrunk: bool, intercepts: bool) -> list[str]:
@@ -16,7 +16,7 @@ def data_notes(data: Pool, rank: int, *, shrunk: bool, intercepts: bool) -> list
         rule = "they lean on the population's mean" if shrunk else "they get the minimum-norm fit"
         who = label_list(data.labels, few)
         notes.append(f"{len(few)} task(s) have fewer rows than the rank {rank} ({who}); {rule}.")
-    parameters = rank * (data.dim + data.n_tasks - rank) + intercepts * data.n_tasks
+    parameters = fitted_numbers(data.dim, data.n_tasks, rank) + intercepts * data.n_tasks
     if data.n_rows < parameters:
         notes.append(
             f"There are {data.n_rows} rows for {parameters} parameters; do not trust the noise level and the "

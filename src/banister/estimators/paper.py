@@ -14,6 +14,7 @@ import numpy as np
 
 from banister.data import Float, TaskData
 from banister.errors import InputError, SettingError
+from banister.estimators._task_lstsq import task_coefficients
 from banister.solver import Solution
 
 
@@ -88,7 +89,7 @@ class PaperSolver:
         for step in range(self.iterations):
             fit_on, used = sets[1 + step], sets[1 + self.iterations + step]
             Z = projected(fit_on, B)
-            W = _coefficients(fit_on, Z)  # line "Update w": (Φ B)† Y
+            W = task_coefficients(Z, fit_on.y, fit_on.offsets)  # line "Update w": (Φ B)† Y
             if used is not fit_on:
                 Z = projected(used, B)
             errors = _errors(used, Z, W)
@@ -156,28 +157,12 @@ def estimate_truncation(data: TaskData) -> float:
 
 def task_least_squares(data: TaskData, B: Float) -> Float:
     """w_t = (X_t B)† y_t for every task, shape (r, T); minimum-norm where rows are too few."""
-    return _coefficients(data, projected(data, B))
+    return task_coefficients(projected(data, B), data.y, data.offsets)
 
 
 def projected(data: TaskData, B: Float) -> Float:
     """All tasks' rows in the basis, (rows, r)."""
     return data.X @ B
-
-
-def _coefficients(data: TaskData, Z: Float) -> Float:
-    n = int(data.counts[0])
-    if n == 0 or np.any(data.counts != n):
-        pairs = zip(data.offsets[:-1], data.offsets[1:], strict=True)
-        return np.column_stack([_least_squares(Z[lo:hi], data.y[lo:hi]) for lo, hi in pairs])
-    cube = Z.reshape(data.n_tasks, n, -1)
-    rcond = np.finfo(float).eps * max(cube.shape[1:])  # as `lstsq` has it
-    W: Float = (np.linalg.pinv(cube, rcond=rcond) @ data.y.reshape(data.n_tasks, n, 1))[:, :, 0].T
-    return W
-
-
-def _least_squares(Z: Float, y: Float) -> Float:
-    found: Float = np.linalg.lstsq(Z, y, rcond=None)[0] if len(y) else np.zeros(Z.shape[1])
-    return found
 
 
 def _top(theta: Float, rank: int) -> Float:

@@ -34,8 +34,10 @@ from banister.solver import (
     Whitening,
     as_pool,
     explains,
+    fitted_share,
     from_raw,
     minimise,
+    noise_norm,
     solve,
     top_vectors,
 )
@@ -43,6 +45,7 @@ from banister.solver import (
 DETECT = 1.25
 MOST_FITTED = 0.5  # a fit with more numbers than half the rows says nothing of its own errors
 MAX_RANK = 20
+_LEAST_FREE = 0.05  # of the rows: a fit with nearly as many numbers as rows must not look free of noise
 _GUESS = 3.0  # times noise's: tasks of unlike energy reach 2 without any shared direction
 _CLIMB = 60  # passes for a rank on the way up; one that needs more explains nothing
 _CHECKPOINTS = (4, 8, 16)  # ranks tried after which the search ends if the best is in their lower half
@@ -150,7 +153,7 @@ def _try_all(
 
 def rough(pool: Pool) -> float:
     """A tolerance at which ranks can be told apart: see above."""
-    edge = float(np.sqrt(pool.dim) + np.sqrt(pool.n_tasks)) ** 2
+    edge = noise_norm(pool.dim, pool.n_tasks) ** 2
     return min(0.01 * edge / pool.n_rows, 1e-3)
 
 
@@ -200,19 +203,14 @@ def direction_snrs(
         return np.eye(k), np.zeros(k)
     weighted = W[used] * np.sqrt(data.counts[used] / noise[used])[:, None]
     energy, directions = np.linalg.eigh(weighted.T @ weighted)
-    snr: Float = energy[::-1] / (np.sqrt(data.dim) + np.sqrt(T)) ** 2 * (1 - gamma) ** 3
+    snr: Float = energy[::-1] / noise_norm(data.dim, T) ** 2 * (1 - gamma) ** 3
     return directions[:, ::-1], snr
-
-
-def fitted_share(dim: int, n_tasks: int, rank: int, rows: float) -> float:
-    """γ_k = (d + T − k) k / N: fitted numbers as a share of the rows."""
-    return (dim + n_tasks - rank) * rank / max(rows, 1.0)
 
 
 def standardised_singular_values(data: TaskData | Pool, W: Float, noise: Float) -> Float:
     """Singular values of the coefficients in units of what noise alone gives: above 1 stands out."""
     weighted = W * np.sqrt(data.counts / noise)[:, None]
-    values: Float = np.linalg.svd(weighted, compute_uv=False) / (np.sqrt(data.dim) + np.sqrt(len(W)))
+    values: Float = np.linalg.svd(weighted, compute_uv=False) / noise_norm(data.dim, len(W))
     return values
 
 
@@ -229,7 +227,7 @@ def noise_variance(
     taken = np.minimum(data.counts, rank + intercepts)
     free = data.n_rows - float(taken.sum()) - rank * (data.dim - rank)
     tiny = 1e-20 * as_pool(data).energy() / data.n_rows + np.finfo(float).tiny
-    return max(float(solution.objective / max(free, 0.05 * data.n_rows)), tiny)
+    return max(float(solution.objective / max(free, _LEAST_FREE * data.n_rows)), tiny)
 
 
 def whiten_basis(whitening: Whitening, B: Float, W: Float) -> tuple[Float, Float]:

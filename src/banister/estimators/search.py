@@ -24,6 +24,7 @@ from banister.solver import (
     explains,
     from_raw,
     minimise,
+    noise_norm,
     nothing_left,
     solve,
 )
@@ -155,7 +156,7 @@ def _raised(
     k = solution.B.shape[1] + 1
     if k > min(pool.dim, ranks.MAX_RANK):
         return None
-    edge = np.sqrt(pool.dim) + np.sqrt(pool.n_tasks)
+    edge = noise_norm(pool.dim, pool.n_tasks)
     noise = ranks.noise_variance(pool, solution, intercepts=search.intercepts)
     if nothing_left(passes, whitening, (_LEFT * edge) ** 2 * noise):
         return None

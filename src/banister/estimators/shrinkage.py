@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banister.data import Float, TaskData
-from banister.solver import Pool, as_pool, kernels
+from banister.solver import Pool, as_pool, fitted_share, kernels
 
 _ENOUGH = 4096  # tasks from which the population is learned; more would not sharpen it
 
@@ -94,7 +94,7 @@ def discounted(effects: RandomEffects, W: Float, rows: Float, dim: int) -> Rando
     T, r = W.shape
     weighted = W * np.sqrt(rows / effects.noise)[:, None]
     _, values, axes = np.linalg.svd(weighted, full_matrices=False)
-    gamma = min((dim + T - r) * r / max(float(rows.sum()), 1.0), 0.5)  # overfitting inflates y, as in `rank`
+    gamma = min(fitted_share(dim, T, r, float(rows.sum())), 0.5)  # overfitting inflates y, as in `rank`
     y2, beta = np.maximum(values**2 / T * (1 - gamma) ** 3, np.finfo(float).tiny), dim / T
     above = y2 > (1 + np.sqrt(beta)) ** 2
     share = np.where(above, np.sqrt(np.maximum((y2 - beta - 1) ** 2 - 4 * beta, 0.0)) / y2, 0.0)

@@ -19,7 +19,7 @@ from banister.data import Float, Number, TaskData
 from banister.errors import ConvergenceWarning, SettingError, ShapeError
 from banister.estimators._batches import empty_task_warnings
 from banister.estimators._gram import QuadraticLoss
-from banister.estimators._trace_solver import Solution, approach, largest_penalty, solve
+from banister.estimators._trace_solver import Solution, Start, approach, largest_penalty, solve
 from banister.estimators._trace_tuning import penalty_by_rate, penalty_by_validation
 from banister.estimators.base import MultiTaskRegressor
 
@@ -47,7 +47,7 @@ class TraceNorm(MultiTaskRegressor):
         noise_: the noise level behind `lam="rate"`, else None.
         objective_, gap_: the objective, and a bound on how far above its optimum it is.
         converged_, n_iter_, history_: whether `tol` was reached, after how many iterations, and the objective
-            at the start and after each.
+            at the start and after every fifth of them.
         path_: for `"cv"`, the penalties tried (fitted to the training rows) and their held-out mean squared
             errors, shape (k, 2); else None.
 
@@ -91,16 +91,17 @@ class TraceNorm(MultiTaskRegressor):
 
     def _fit(self, data: TaskData) -> None:
         self._check_settings()
-        start = _start(data, self.__dict__.pop("_theta0", None))
+        start: Start = _start(data, self.__dict__.pop("_theta0", None)), None
         loss = QuadraticLoss(data)
         self.path_, self.noise_ = None, None
         self.warnings_ += empty_task_warnings(data)
         start = self._choose_penalty(data, loss, start)
-        if not start.any():
+        if not start[0].any():
             start = approach(loss, self.lam_, max_iter=self.max_iter)
-        self._keep(solve(loss, self.lam_, start, tol=self.tol, max_iter=self.max_iter))
+        theta, rho = start
+        self._keep(solve(loss, self.lam_, theta, tol=self.tol, max_iter=self.max_iter, rho=rho))
 
-    def _choose_penalty(self, data: TaskData, loss: QuadraticLoss, start: Float) -> Float:
+    def _choose_penalty(self, data: TaskData, loss: QuadraticLoss, start: Start) -> Start:
         """Set `lam_`; the solution nearby, if one came up on the way, is where to start the fit."""
         if not isinstance(self.lam, str):
             self.lam_ = float(self.lam)
@@ -108,7 +109,7 @@ class TraceNorm(MultiTaskRegressor):
         if largest_penalty(loss) == 0.0:
             self.lam_ = 0.0
             self.warnings_.append("X'y is zero in every task, so theta = 0 whatever the penalty.")
-            return np.zeros_like(start)
+            return np.zeros_like(start[0]), None
         lam = self.lam
         if lam == "cv" and int(data.counts.max()) < 2:
             self.warnings_.append("No task has two rows, so none is held out; lam follows 'rate' instead.")

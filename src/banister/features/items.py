@@ -19,7 +19,7 @@ from banister.features.state import context_from, context_state, parsed
 
 
 class Items(Features):
-    """Items × context: `[1, item, context, item columns ⊗ context columns as `cross` says]`.
+    """Features of items in a context: 1, the item's columns, the context's columns, and products of pairs.
 
     Coefficients belong to features, not to items, so an item that nobody has seen yet has an estimate.
 

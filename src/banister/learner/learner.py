@@ -161,11 +161,6 @@ class Learner:
         self.forget(whose, number)
         return Alarm(whose, number, float(len(self._disagreed)))
 
-    def claim(self, task: int, x: Float, reward: float, std: float, number: int) -> None:
-        """Remember a claimed baseline reward of decision `number`."""
-        if not math.isnan(reward):
-            self.memory.labels.add(task, x, reward, std, number)
-
     def learn(
         self, task: int, x: Float, y: float, is_baseline: bool, claim: float, number: int
     ) -> list[Alarm]:

@@ -5,17 +5,13 @@ It finds accidents, not forgeries: a cryptographic hash of 50 × 100 numbers tak
 
 from __future__ import annotations
 
-from typing import Any
-
-import numba
 import numpy as np
 
 from banister.data import Float, Int
+from banister.solver.kernels import exact
 
-_jit: Any = numba.njit(cache=True, nogil=True)
 
-
-@_jit
+@exact
 def _digests(bits, out):  # type: ignore[no-untyped-def]
     """Four independent lanes, so that the multiplications overlap."""
     m, size = bits.shape

@@ -57,6 +57,11 @@ if TYPE_CHECKING:
 class SafeBandit:
     """Improves many related decisions at once; no task may be expected to earn less than its floor.
 
+    For each request there is a baseline: the action that the policy in place would play. The bandit plays
+    another action only where the rewards of all tasks together show that it is expected to earn at least the
+    floor, `r_b − alpha·|r_b|` with `r_b` the baseline's expected reward. With `reward_range` it may also draw
+    actions by chance, and then keeps a promise about totals (see `promise`).
+
     Args:
         alpha: the share of the baseline reward that may be risked, strictly between 0 and 1.
         features: `bn.Arms` or `bn.Items`, to decide from raw contexts. What a log teaches them is kept with

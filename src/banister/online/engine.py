@@ -492,7 +492,7 @@ class Engine:
             codes = [self.store.code_of(label) for label in rows.labels]
             call = self.store.add_logs(time.time(), rows, np.array(codes, dtype=np.int64))
         if call is not None:
-            self.store.remember_logs(rows.dim, features, call)
+            self.store.remember_logs(rows.dim, features, call, len(rows))
 
     @contextmanager
     def view(self) -> Iterator[Ledger]:

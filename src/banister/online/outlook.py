@@ -118,8 +118,7 @@ class Needs:
     @property
     def better(self) -> float:
         """Share of requests whose best other action looks better than the baseline."""
-        alpha = self.constraint.alpha
-        looks = [w.heights > alpha * np.abs(w.level) for w in self._wishes.values()]
+        looks = [w.heights > self.constraint.room(w.level) for w in self._wishes.values()]
         return float(np.mean(np.concatenate(looks))) if looks else 0.0
 
     def rows(self, task: int) -> int | None:
@@ -127,7 +126,7 @@ class Needs:
         wishes = self._wishes.get(task)
         if wishes is None:
             return None
-        assumed, good = self._assumed(wishes), wishes.heights > self.constraint.alpha * np.abs(wishes.level)
+        assumed, good = self._assumed(wishes), wishes.heights > self.constraint.room(wishes.level)
         believed = self.believed
         if believed < _REPEATED or not good.any():
             good = np.ones_like(good)
@@ -145,7 +144,7 @@ class Needs:
 
     def _assumed(self, wishes: _Wishes) -> Float:
         """The height above its floor of an action that earns `TELL` more than the baseline."""
-        return np.asarray((self.constraint.alpha + TELL) * np.abs(wishes.level))
+        return self.constraint.room(wishes.level) + TELL * np.abs(wishes.level)
 
     @cached_property
     def _logged(self) -> Float:

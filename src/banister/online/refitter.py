@@ -9,12 +9,12 @@ import warnings
 from collections.abc import Callable
 
 from banister.errors import BanisterError, BanisterWarning, FitError
+from banister.online.claimed import refused
 from banister.online.engine import Engine
 from banister.online.files import write_atomically
 from banister.online.model import FORMAT, Model
 from banister.online.record import ModelRecord, digest_of
 from banister.online.refit import fit
-from banister.safety.labels import Claims
 from banister.solver import Workers
 
 _PART = 1 << 20  # bytes of a model written at once, so that decisions wait for milliseconds only
@@ -219,5 +219,8 @@ def _log_swap(last: Model, model: Model, seconds: float) -> None:
         model.version, seconds, model.marks.rewards, int(b.known.sum()), b.rank,
     )  # fmt: skip
     if b.claims is not last.belief.claims:
-        refused = b.claims in (Claims.AVERAGES, Claims.CONTRADICTED)
-        _log.log(logging.WARNING if refused else logging.INFO, "claimed baseline rewards: %s", b.claims)
+        fault = refused(b.claims)
+        if fault is not None:
+            _log.warning(fault)
+        else:
+            _log.info("claimed baseline rewards: %s", b.claims)

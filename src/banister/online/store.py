@@ -186,21 +186,27 @@ class Store:
             self.ledger.add_log(LogRecord._make((self.ledger.head.logs + 1, now, *blobs, call)))
         return call
 
-    def remember_logs(self, dim: int, features: Features | None, call: bytes | None = None) -> None:
+    def remember_logs(
+        self, dim: int, features: Features | None, call: bytes | None = None, rows: int | None = None
+    ) -> None:
         """Memory follows the ledger: logged rows, a sample of them as offered, known baseline rewards.
 
-        Of one call, or of all; block by block, so that no log has to fit into memory twice.
+        Of one call or of all; block by block, so that no log has to fit into memory twice. Who knows how many
+        rows a call has spares reading them all to count them.
         """
         sizes: Counter[bytes] = Counter()
-        for record in self.ledger.logs():
-            sizes[record.call] += len(record.reward) // 8
+        if call is not None and rows is not None:
+            sizes[call] = rows
+        else:
+            for record in self.ledger.logs():
+                sizes[record.call] += len(record.reward) // 8
         done: Counter[bytes] = Counter()
         for record in self.ledger.logs():
             if call in (None, record.call):
-                rows = read_block(record, dim, features)
-                self._check_tasks(rows.task)
-                self._remember_block(rows, done[record.call], max(1, -(-sizes[record.call] // SAMPLE)))
-                done[record.call] += len(rows.y)
+                block = read_block(record, dim, features)
+                self._check_tasks(block.task)
+                self._remember_block(block, done[record.call], max(1, -(-sizes[record.call] // SAMPLE)))
+                done[record.call] += len(block.y)
 
     def _check_tasks(self, task: Int) -> None:
         if ((task < 0) | (task >= len(self.labels))).any():

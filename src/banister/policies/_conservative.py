@@ -22,7 +22,7 @@ from typing import Literal, Self
 
 import numpy as np
 
-from banister.contract import CERTIFIED, Bool, Choices, Environment, Outcomes, Requests
+from banister.contract import Bool, Choices, Environment, Outcomes, Requests
 from banister.data import Float, Int
 from banister.policies import _ridge_kernels as kernels
 from banister.policies._checks import (
@@ -37,6 +37,7 @@ from banister.policies._ridge import RunningRidge
 from banister.safety.constraint import Constraint
 from banister.safety.exploration import ConservativeMixture
 from banister.safety.norm_guess import NormGuess
+from banister.safety.reasons import Reason
 
 # A label has no noise, so it may weigh as much as one likes: the confidence set holds for any weights. The
 # widths along labels shrink by its root, the radius grows only with its logarithm. At the default setting
@@ -52,7 +53,7 @@ class ConservativeBandit(NeedsReset, ABC):
 
     block: int | None = 1
     certifies = True  # whether plays from the safe set may be called certified
-    reason = CERTIFIED
+    reason = Reason.CERTIFIED
 
     def __init__(
         self,

@@ -19,16 +19,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from banister.contract import BASELINE, Bool, Choices, Requests
+from banister.contract import Bool, Choices, Requests
 from banister.data import Float, Int
 from banister.policies._conservative import ConservativeBandit
 from banister.policies._ridge import RunningRidge
-
-CUMULATIVE = "cumulative"
+from banister.safety.reasons import Reason
 
 
 class CumulativeBandit(ConservativeBandit):
@@ -81,9 +81,10 @@ class CumulativeBandit(ConservativeBandit):
         """One request a task: the action, or −1 for the baseline; the totals are brought up to date."""
         self._owe(asked)
         task = asked.task
-        mean, width = bounds(asked.actions, task, ridge, radius)
+        offered = Turned.of(asked.actions, task, ridge)
+        mean, width = offered.bounds(radius[task])
         sure = np.isfinite(radius[task])
-        margin = np.where(sure[:, None], self._margins(asked, ridge, radius, mean - width), -np.inf)
+        margin = np.where(sure[:, None], self._margins(asked, offered, ridge, radius), -np.inf)
         index = np.where(sure, self._pick(mean + width, margin), -1)
         index = np.where(index == asked.baseline_index(), -1, index)
         self._take(asked, index)
@@ -93,23 +94,20 @@ class CumulativeBandit(ConservativeBandit):
     def _pick(self, upper: Float, margin: Float) -> Int:
         """The action (m,) by upper bounds and by how much each clears the promise, (m, K); −1 for none."""
 
-    def _margins(self, asked: Requests, ridge: RunningRidge, radius: Float, lower: Float) -> Float:
+    def _margins(self, asked: Requests, offered: Turned, ridge: RunningRidge, radius: Float) -> Float:
         """By how much each action surely clears the promise, (m, K)."""
-        return self._joint(asked.task, asked.actions, self._left[asked.task], ridge, radius)
+        return self._joint(asked.task, offered, self._left[asked.task], ridge, radius)
 
-    def _joint(self, task: Int, actions: Float, left: Float, ridge: RunningRidge, radius: Float) -> Float:
-        """The worst θ for past plays (m, d) and actions (m, K, d) together: the best of the factors f."""
+    def _joint(self, task: Int, offered: Turned, left: Float, ridge: RunningRidge, radius: Float) -> Float:
+        """The worst θ for past plays (m, d) and what is offered together: the best of the factors f."""
         owed, unknown = self._owed[task], self._asked[task]
-        if not unknown.any():  # every baseline reward was known: θ matters only for what was played
-            mean, width = bounds(actions + left[:, None], task, ridge, radius)
-            known = [self._earned[task] - factor * owed for factor in self.constraint.factors]
-            margin: Float = mean - width + np.max(known, axis=0)[:, None]
-            return margin
-        best = np.full(actions.shape[:2], -np.inf)
+        margins: list[Float] = []
         for factor in self.constraint.factors:
-            total = actions + (left - factor * unknown)[:, None]
-            mean, width = bounds(total, task, ridge, radius)
-            best = np.maximum(best, mean - width + (self._earned[task] - factor * owed)[:, None])
+            if unknown.any() or not margins:  # if every reward was known, θ matters only for what was played
+                past = Turned.of((left - factor * unknown)[:, None], task, ridge)
+                mean, width = (offered + past).bounds(radius[task])
+            margins.append(mean - width + (self._earned[task] - factor * owed)[:, None])
+        best: Float = np.max(margins, axis=0)
         return best
 
     def _owe(self, asked: Requests) -> None:
@@ -133,11 +131,11 @@ class CumulativeBandit(ConservativeBandit):
         self._left[task] += features
 
     def _chosen(self, requests: Requests, index: Int) -> Choices:
-        answer = Choices.of_baseline(requests, BASELINE)
+        answer = Choices.of_baseline(requests, Reason.BASELINE)
         rows = np.flatnonzero(index >= 0)
         features, places = answer.features.copy(), answer.index.copy()
         features[rows], places[rows] = requests.actions[rows, index[rows]], index[rows]
-        reason = np.where(index >= 0, CUMULATIVE, BASELINE).astype(object)
+        reason = np.where(index >= 0, Reason.CUMULATIVE, Reason.BASELINE).astype(object)
         return Choices(features, places, answer.certified, answer.lower_bound, answer.floor, reason)
 
     def _preference(self, requests: Requests, ridge: RunningRidge, radius: Float) -> tuple[Float, float]:
@@ -150,11 +148,30 @@ def known_rewards(asked: Requests) -> Bool:
     return known
 
 
-def bounds(actions: Float, task: Int, ridge: RunningRidge, radius: Float) -> tuple[Float, Float]:
-    """`x'θ̂` and `β‖x‖_{V⁻¹}` of actions (m, K, d), each (m, K)."""
-    mean: Float = (actions @ ridge.theta[task][:, :, None])[:, :, 0]
-    length = np.linalg.norm(actions @ ridge.root[task], axis=2)
-    return mean, np.where(length > 0, radius[task][:, None], 0.0) * length
+@dataclass(frozen=True, eq=False)
+class Turned:
+    """Features (m, k, d) as their tasks' estimates see them: `x'θ̂` (m, k) and `S'x` (m, k, d).
+
+    Both are linear in x, so what an action and the past are worth together is a sum, at d operations each.
+    """
+
+    mean: Float
+    turned: Float
+
+    @classmethod
+    def of(cls, features: Float, task: Int, ridge: RunningRidge) -> Turned:
+        """One request a task; nothing large is copied where every task asks, in order."""
+        everyone = len(task) == len(ridge.rows) and bool((np.diff(task) > 0).all())
+        theta, root = (ridge.theta, ridge.root) if everyone else (ridge.theta[task], ridge.root[task])
+        return cls((features @ theta[:, :, None])[:, :, 0], features @ root)
+
+    def __add__(self, other: Turned) -> Turned:
+        return Turned(self.mean + other.mean, self.turned + other.turned)
+
+    def bounds(self, radius: Float) -> tuple[Float, Float]:
+        """`x'θ̂` and `β‖x‖_{V⁻¹}`, each (m, k), for radii β (m,)."""
+        length = np.sqrt(np.einsum("mkd,mkd->mk", self.turned, self.turned))
+        return self.mean, np.where(length > 0, radius[:, None], 0.0) * length
 
 
 def occurrences(task: Int) -> Iterator[Int]:

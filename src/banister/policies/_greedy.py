@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from banister.contract import EXPLORE, GREEDY, Choices, Environment, Outcomes, Requests
+from banister.contract import Choices, Environment, Outcomes, Requests
 from banister.data import Float, Int, TaskData
 from banister.errors import SettingError
 from banister.estimators.base import check_rank
@@ -15,6 +15,7 @@ from banister.estimators.rank import scan_ranks
 from banister.policies._checks import check_count
 from banister.policies._reset import NeedsReset
 from banister.safety.evidence import Rows
+from banister.safety.reasons import Reason
 from banister.solver import Whitening
 
 
@@ -64,8 +65,8 @@ class GreedyLearner(NeedsReset, ABC):
             self._rows.append(*label_rows(requests))
         if self.theta is None:
             picks = self.rng.integers(requests.actions.shape[1], size=len(requests))
-            return Choices.of_index(requests, picks, EXPLORE)
-        return Choices.of_index(requests, requests.scores(self.theta).argmax(axis=1), GREEDY)
+            return Choices.of_index(requests, picks, Reason.EXPLORE)
+        return Choices.of_index(requests, requests.scores(self.theta).argmax(axis=1), Reason.GREEDY)
 
     def learn(self, outcomes: Outcomes) -> None:
         """Keep the rows; refit if enough have come in."""

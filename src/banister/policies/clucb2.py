@@ -7,7 +7,7 @@ import numpy as np
 from banister.contract import Outcomes, Requests
 from banister.data import Float, Int
 from banister.policies._card import GIVEN_OR_ESTIMATED, Card
-from banister.policies._cumulative import CumulativeBandit
+from banister.policies._cumulative import CumulativeBandit, Turned
 from banister.policies._ridge import RunningRidge
 
 
@@ -72,9 +72,10 @@ class CLUCB2(CumulativeBandit):
         allowed = np.where(margin >= 0, upper, -np.inf)
         return np.where((margin >= 0).any(axis=1), allowed.argmax(axis=1), -1)
 
-    def _margins(self, asked: Requests, ridge: RunningRidge, radius: Float, lower: Float) -> Float:
-        joint = super()._margins(asked, ridge, radius, lower)
-        return np.maximum(joint, self._settled(asked, ridge, radius) + lower)
+    def _margins(self, asked: Requests, offered: Turned, ridge: RunningRidge, radius: Float) -> Float:
+        joint = super()._margins(asked, offered, ridge, radius)
+        mean, width = offered.bounds(radius[asked.task])
+        return np.maximum(joint, self._settled(asked, ridge, radius) + mean - width)
 
     def _settled(self, asked: Requests, ridge: RunningRidge, radius: Float) -> Float:
         """The past from rewards: what came back, less what chance could have added; (m, 1)."""
@@ -84,7 +85,7 @@ class CLUCB2(CumulativeBandit):
         task, fail = asked.task, self.delta / self.n_tasks
         n = self._returned[task]
         luck = noise * np.sqrt((n + 1.0) * np.log((n + 1.0) / fail**2)) * (n > 0)
-        nothing = np.zeros((len(asked), 1, asked.dim))
+        nothing = Turned(np.zeros((len(asked), 1)), np.zeros((len(asked), 1, asked.dim)))
         rest = self._joint(task, nothing, self._out[task], ridge, radius)
         settled: Float = rest + (self._rewards[task] - luck)[:, None]
         return settled

@@ -6,11 +6,12 @@ from typing import Protocol
 
 import numpy as np
 
-from banister.contract import GREEDY, Choices, Outcomes, Requests
+from banister.contract import Choices, Outcomes, Requests
 from banister.data import Float, TaskData
 from banister.safety.constraint import Constraint
 from banister.safety.evidence import Rows
 from banister.safety.exploration import ConservativeMixture
+from banister.safety.reasons import Reason
 
 
 class EpochFit(Protocol):
@@ -55,7 +56,7 @@ class EpochMode:
         if self.theta is None:
             self._rho = max(self._rho, self.mixture.largest_rho(requests, self.constraint))
             return self.mixture.choose(requests, self.constraint, self.rng)
-        return Choices.of_index(requests, requests.scores(self.theta).argmax(axis=1), GREEDY)
+        return Choices.of_index(requests, requests.scores(self.theta).argmax(axis=1), Reason.GREEDY)
 
     def learn(self, outcomes: Outcomes) -> None:
         """Keep the rows; estimate if it is time."""

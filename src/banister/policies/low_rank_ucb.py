@@ -6,7 +6,7 @@ from typing import Self
 
 import numpy as np
 
-from banister.contract import EXPLORE, Choices, Environment, Outcomes, Requests
+from banister.contract import Choices, Environment, Outcomes, Requests
 from banister.data import Float, TaskData
 from banister.estimators import rank as ranks
 from banister.estimators.base import check_rank
@@ -17,9 +17,8 @@ from banister.policies._greedy import label_rows
 from banister.policies._reset import NeedsReset
 from banister.policies.schedules import GrowthSchedule, Schedule
 from banister.safety.evidence import Rows
-from banister.solver import Passes, Solution, Whitening, solve
-
-OPTIMISTIC = "optimistic"
+from banister.safety.reasons import Reason
+from banister.solver import Passes, Solution, Whitening, fitted_share, solve
 
 
 class LowRankUCB(NeedsReset):
@@ -110,12 +109,12 @@ class LowRankUCB(NeedsReset):
             self._rows.append(*label_rows(requests))
         if self.theta is None or self._covariance is None:
             picks = self.rng.integers(requests.actions.shape[1], size=len(requests))
-            return Choices.of_index(requests, picks, EXPLORE)
+            return Choices.of_index(requests, picks, Reason.EXPLORE)
         flat = requests.actions.reshape(-1, requests.dim)
         variance = self._covariance.variance(flat, np.repeat(requests.task, n_actions))
         z = np.sqrt(2.0 * np.log(self._rows.size * n_actions / self.delta))
         upper = requests.scores(self.theta) + z * np.sqrt(variance).reshape(-1, n_actions)
-        return Choices.of_index(requests, np.argmax(upper, axis=1), OPTIMISTIC)
+        return Choices.of_index(requests, np.argmax(upper, axis=1), Reason.OPTIMISTIC)
 
     def learn(self, outcomes: Outcomes) -> None:
         """Keep the rows; refit when the schedule says so."""
@@ -133,7 +132,7 @@ class LowRankUCB(NeedsReset):
         data = TaskData.from_codes(X, y, task.astype(np.int64), np.arange(self.n_tasks))
         whitening = Whitening.of(data)
         rank = self._choose_rank(data, whitening)
-        if not rank or ranks.fitted_share(data.dim, data.n_tasks, rank, data.n_rows) > ranks.MOST_FITTED:
+        if not rank or fitted_share(data.dim, data.n_tasks, rank, data.n_rows) > ranks.MOST_FITTED:
             return
         warm = self._basis if self._basis is not None and self._basis.shape[1] == rank else None
         found, _ = solve(Passes(data, rank), whitening, warm=warm, rng=self.rng, check=warm is None)

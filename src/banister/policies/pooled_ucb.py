@@ -13,8 +13,7 @@ from banister.policies._checks import check_levels
 from banister.policies.conservative_ucb import ConservativeUCB
 from banister.safety.evidence import Rows
 from banister.safety.norm_guess import NormGuess
-
-POOLED = "pooled"
+from banister.safety.reasons import Reason
 
 
 class PooledConservativeUCB(ConservativeUCB):
@@ -64,7 +63,7 @@ class PooledConservativeUCB(ConservativeUCB):
     )
 
     certifies = False
-    reason = POOLED
+    reason = Reason.POOLED
 
     def __init__(
         self,

@@ -6,8 +6,9 @@ from typing import Self
 
 import numpy as np
 
-from banister.contract import GREEDY, Choices, Environment, Outcomes, Requests
+from banister.contract import Choices, Environment, Outcomes, Requests
 from banister.data import Float
+from banister.safety.reasons import Reason
 
 
 class BaselineOnly:
@@ -81,6 +82,6 @@ class Oracle(BaselineOnly):
         m, n_actions, _ = requests.actions.shape
         worth = np.empty((m, n_actions))
         for k in range(n_actions):
-            every = Choices.of_index(requests, np.full(m, k), GREEDY)
+            every = Choices.of_index(requests, np.full(m, k), Reason.GREEDY)
             worth[:, k] = self.env.expected(requests, every)
-        return Choices.of_index(requests, worth.argmax(axis=1), GREEDY)
+        return Choices.of_index(requests, worth.argmax(axis=1), Reason.GREEDY)

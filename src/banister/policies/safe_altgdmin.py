@@ -22,7 +22,7 @@ from banister.safety.exploration import ConservativeMixture
 
 
 class SafeAltGDmin(NeedsReset):
-    """The paper's policy, the same with a fit that converges, and the one that holds on data.
+    """Safe-AltGDmin in three modes: certified by the data, as the paper prints it, or with a converged fit.
 
     `safety="certified"` (the default) plays an action only if a lower confidence bound on its expected reward
     clears the floor, refits as data grow, and keeps every gate shut while the model cannot be trusted.

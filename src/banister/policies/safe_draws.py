@@ -20,11 +20,10 @@ from banister.safety.promise import Promise, Terms, check_range
 
 
 class SafeDraws(NeedsReset):
-    """Decisions are draws that keep a promise: learner, account and drawer are those of `SafeBandit`.
+    """Draws its actions by chance and keeps a promise about what they earn; `SafeBandit` in a trial.
 
-    Its own class beside `SafeAltGDmin`: that one plays features (also mixtures of them) on a certificate
-    or on the paper's schedule, this one draws listed actions and pays from savings; hardly a setting would
-    serve both. docs/promises.md has the promises and their mathematics.
+    It decides, learns and counts savings with the same code as `SafeBandit(reward_range=...)`.
+    `SafeAltGDmin` is the policy without chance. docs/promises.md has the promises and their mathematics.
 
     Args:
         reward_range: (lowest, highest) reward there is; others are refused. None only for "decision".

@@ -6,16 +6,16 @@ from typing import Self
 
 import numpy as np
 
-from banister.contract import EXPLORE, Choices, Environment, Outcomes, Requests
+from banister.contract import Choices, Environment, Outcomes, Requests
 from banister.data import Float, TaskData
 from banister.estimators.paper import spectral_init
 from banister.policies._card import GIVEN_OR_ESTIMATED, Card
 from banister.policies._checks import check_count, check_levels, check_positive, check_probability
-from banister.policies._cumulative import bounds
+from banister.policies._cumulative import Turned
 from banister.policies._greedy import rank_for
 from banister.policies._ridge import RunningRidge
-from banister.policies.low_rank_ucb import OPTIMISTIC
 from banister.safety.evidence import Rows
+from banister.safety.reasons import Reason
 
 
 class SpectralUCB:
@@ -118,12 +118,13 @@ class SpectralUCB:
         """A random action before the subspace is known, the highest upper bound after."""
         if self._ridge is None or self._turn is None:
             picks = self.rng.integers(requests.actions.shape[1], size=len(requests))
-            return Choices.of_index(requests, picks, EXPLORE)
+            return Choices.of_index(requests, picks, Reason.EXPLORE)
         radius = self._radius(self._ridge)
-        mean, width = bounds(requests.actions @ self._turn, requests.task, self._ridge, radius)
+        turned = Turned.of(requests.actions @ self._turn, requests.task, self._ridge)
+        mean, width = turned.bounds(radius[requests.task])
         # An infinite radius says that nothing is known of the noise: then the estimate alone decides.
         upper = mean + np.where(np.isfinite(width), width, 0.0)
-        return Choices.of_index(requests, upper.argmax(axis=1), OPTIMISTIC)
+        return Choices.of_index(requests, upper.argmax(axis=1), Reason.OPTIMISTIC)
 
     def learn(self, outcomes: Outcomes) -> None:
         """Keep the random rows; later ones update the ridges."""

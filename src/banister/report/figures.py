@@ -69,7 +69,7 @@ def _draw(panel: Panel, table: pl.DataFrame, target: Any, kind: str, *, ink: str
             pad=9,
         )
         stamp = {"svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None}, "png": {}}[kind]
-        figure.savefig(target, format=kind, dpi=160, transparent=kind == "svg", metadata=stamp)
+        figure.savefig(target, format=kind, dpi=120, transparent=kind == "svg", metadata=stamp)
 
 
 def _lines(axes: Any, panel: Panel, table: pl.DataFrame) -> None:

@@ -6,12 +6,9 @@ twin in the tests. NaN and infinity keep their meaning (no fast mathematics).
 
 from __future__ import annotations
 
-from typing import Any
-
-import numba
 import numpy as np
 
-compiled: Any = numba.njit(cache=True, nogil=True, error_model="numpy")
+from banister.solver.kernels import exact as compiled
 
 MOST = 0.9  # a bet risks at most this share of the wealth: log(1 − 0.9) = −2.3 is the worst single step
 _TRUST = 20.0  # a task's running mean counts the fleet's as this many of its own rewards

@@ -10,13 +10,13 @@ import numpy as np
 from banister.data import Float
 from banister.safety._betting_kernels import (
     bet,
-    compiled,
     log_mean,
     range_of_saving,
     running_mean,
     saving,
     suspect,
 )
+from banister.solver.kernels import exact as compiled
 
 RATES = 14  # the smallest is 2^-13 of the largest, enough for 10^7 times the decisions of the first savings
 _TOP = 4.0  # largest rate over |k|/σ²

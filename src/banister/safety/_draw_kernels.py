@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from banister.safety._betting_kernels import compiled
 from banister.safety._kernels import UP, floor_of, standardise
 from banister.safety._matrix_kernels import times, turned
 from banister.solver.kernels import dot
+from banister.solver.kernels import exact as compiled
 
 _INSIDE = 1e-9  # a root is moved inwards by this share, so that rounding cannot leave it outside
 

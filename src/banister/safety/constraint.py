@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from banister.data import Float
-from banister.errors import InputError, SettingError
+from banister.errors import SettingError
 
 
 @dataclass(frozen=True)
@@ -45,33 +45,18 @@ class Constraint:
         """The floor is the smallest of `factor · r_b` over these factors."""
         return (1.0 - self.alpha,) if self.literal else (1.0 - self.alpha, 1.0 + self.alpha)
 
-    def floor(self, baseline_reward: ArrayLike) -> Float:
-        """The floor for each baseline reward; NaN where the reward is NaN."""
+    def room(self, baseline_reward: ArrayLike) -> Float:
+        """How far the floor lies below each baseline reward: α|r_b|, or α r_b if `literal`."""
         reward = np.asarray(baseline_reward, dtype=float)
-        return reward - self.alpha * (reward if self.literal else np.abs(reward))
+        return self.alpha * (reward if self.literal else np.abs(reward))
 
-    def floor_within(self, low: ArrayLike, high: ArrayLike) -> tuple[Float, Float]:
-        """The least and the greatest floor a baseline reward between `low` and `high` can have.
+    def floor(self, baseline_reward: ArrayLike) -> Float:
+        """The floor for each baseline reward; NaN where the reward is NaN.
 
-        An action that clears the greatest is safe whatever the reward is (the paper's last remark: the
-        baseline reward need not be known if it is bounded).
+        For a reward that is only known to lie between two bounds, the floor of the upper one is safe: the
+        floor rises with the reward (the paper's last remark).
         """
-        if np.any(np.asarray(low) > np.asarray(high)):
-            raise InputError("A lower bound on the baseline reward exceeds its upper bound; swap the two.")
-        return self.floor(low), self.floor(high)
-
-    def differences(self, features: Float, baseline: Float) -> Float:
-        """The vectors `x − factor · x_b`, shape (F, ..., d), F the number of factors.
-
-        With an unknown baseline reward, `x'θ ≥ floor` holds as soon as *one* of them has a non-negative
-        product with θ: the floor is the smaller of `(1−α) x_b'θ` and `(1+α) x_b'θ`, and clearing either
-        clears the smaller.
-
-        Args:
-            features: (..., d), for instance all actions (m, K, d).
-            baseline: broadcastable against it, for instance (m, 1, d).
-        """
-        return np.stack([features - factor * baseline for factor in self.factors])
+        return np.asarray(baseline_reward, dtype=float) - self.room(baseline_reward)
 
 
 def _is_number(value: Any) -> bool:

@@ -23,11 +23,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from banister.contract import EXPLORE, Choices, Requests
+from banister.contract import Choices, Requests
 from banister.data import Float
 from banister.errors import SettingError
 from banister.safety.constraint import Constraint
 from banister.safety.norm_guess import NormGuess
+from banister.safety.reasons import Reason
 
 # Theorem l9 and T5 ask for ρ in [0, 0.25] ∪ [0.75, 1]; a safe ρ is taken from the part next to the baseline.
 MAX_RHO = 0.25
@@ -71,7 +72,7 @@ class ConservativeMixture:
     def choose(self, requests: Requests, constraint: Constraint, rng: np.random.Generator) -> Choices:
         """A mixture for each request; the baseline where ρ is 0."""
         if not self.mixing:
-            return Choices.of_baseline(requests, EXPLORE)
+            return Choices.of_baseline(requests, Reason.EXPLORE)
         reach = self._reach(requests)
         rho = self._rho(requests, constraint, reach)
         features = rng.standard_normal((len(requests), requests.dim))  # ζ, drawn for every row: one stream
@@ -98,7 +99,7 @@ class ConservativeMixture:
             np.zeros(m, dtype=bool),
             (1.0 - rho) * reward - risk,
             constraint.floor(reward),
-            np.full(m, EXPLORE, dtype=object),
+            np.full(m, Reason.EXPLORE, dtype=object),
         )
 
     def _reach(self, requests: Requests) -> Float:
@@ -137,9 +138,7 @@ def lemma_rho(constraint: Constraint, low: Float, high: Float, reach: Float) -> 
         array([0.05, 0.1 , 0.  , 0.  ])
     """
     worst = np.clip(0.0, low, high)  # the reward in the interval that is nearest to zero
-    room = constraint.alpha * np.abs(worst)
-    if constraint.literal:
-        room = np.where(worst < 0, 0.0, room)
+    room = np.maximum(constraint.room(worst), 0.0)  # below zero where the paper's floor forbids the baseline
     slope = np.maximum(worst + reach, 0.0)
     rho = np.where(room > 0, MAX_RHO, 0.0)
     capped = room < MAX_RHO * slope

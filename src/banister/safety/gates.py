@@ -41,7 +41,3 @@ class Gates:
             self.codes[self.codes == OPEN] = reason
         elif task < len(self.codes):
             self.codes[task] = reason
-
-    def copy(self) -> Gates:
-        """As they are now."""
-        return Gates(self.codes.copy())

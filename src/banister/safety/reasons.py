@@ -1,4 +1,7 @@
-"""Why a decision is what it is: one list for policies, decisions, gates, the ledger and reports."""
+"""Why a decision is what it is: one list for policies, decisions, gates, the ledger and reports.
+
+A new reason goes to the end: compiled code knows reasons by their place in this list.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +23,18 @@ class Reason(StrEnum):
     KEPT_HOLDOUT = "kept:holdout"
     HARMED = "fallback:harm"
 
-    @property
-    def code(self) -> int:
-        """Its number in compiled code."""
-        return CODES[self]
+    # Of policies that hold no gates.
+    BASELINE = "baseline"
+    EXPLORE = "explore"
+    GREEDY = "greedy"
+    OPTIMISTIC = "optimistic"
+    CUMULATIVE = "cumulative"
+    POOLED = "pooled"
 
 
 REASONS = tuple(Reason)
-CODES = {reason: code for code, reason in enumerate(REASONS)}
 (
     CERTIFIED, BASELINE_BEST, TOO_UNCERTAIN, NO_DATA, NEW_TASK, DISAGREES, DRIFT, IDENTICAL, DRAWN,
-    KEPT_HOLDOUT, HARMED,
+    KEPT_HOLDOUT, HARMED, *_POLICIES,
 ) = range(len(REASONS))  # fmt: skip
 OPEN = CERTIFIED  # a gate's state: what it allows is decided action by action

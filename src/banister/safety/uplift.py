@@ -30,7 +30,8 @@ import numpy as np
 from banister.contract import Bool
 from banister.data import Float, Int
 from banister.errors import InputError, SettingError, ShapeError
-from banister.safety._betting_kernels import bet, compiled, lower_bound, lower_bounds, running_mean
+from banister.safety._betting_kernels import bet, lower_bound, lower_bounds, running_mean
+from banister.solver.kernels import exact as compiled
 
 _RATES = 22  # from 8/range to 4e-6/range: 10^10 rows with a spread of the whole range
 _TOP = 8.0

@@ -57,7 +57,21 @@ def simulate(
     delay: int = 0,
     drop: float = 0.0,
 ) -> Result:
-    """Let a policy play one trial; see `one_trial` for the arguments.
+    """Let a policy play one trial.
+
+    Args:
+        env: the environment; it is reset.
+        policy: the policy; it is reset.
+        epochs: how many epochs of `rounds` rounds, or a list with the length of each epoch.
+        rounds: rounds of each epoch. In a round every task asks once, unless the environment says otherwise.
+        seed: of this trial; the same seed gives the same truth, requests and noise to every policy.
+        alpha: the share of the baseline reward against which violations are counted. None: the policy's
+            own, or 0.2 if it has none.
+        delay: rewards arrive this many rounds late.
+        drop: the share of rewards that never arrive.
+
+    Returns:
+        One entry an epoch of regret, violations, decisions, error and more.
 
     Examples:
         >>> from banister import BaselineOnly, Synthetic, simulate

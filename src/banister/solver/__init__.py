@@ -9,6 +9,7 @@ from banister.solver.cluster import RayPool
 from banister.solver.descent import Solution, minimise
 from banister.solver.information import regular
 from banister.solver.local import DiskPool, LocalPool, as_pool
+from banister.solver.low_rank import fitted_numbers, fitted_share, noise_norm
 from banister.solver.passes import Passes
 from banister.solver.point import Point
 from banister.solver.pool import Pool, Sums, Trip
@@ -36,8 +37,11 @@ __all__ = [
     "as_pool",
     "as_workers",
     "explains",
+    "fitted_numbers",
+    "fitted_share",
     "from_raw",
     "minimise",
+    "noise_norm",
     "nothing_left",
     "ranked",
     "regular",

@@ -19,10 +19,13 @@ import numpy as np
 
 from banister.solver.prefetch import prefetch
 
-# Sums may be reordered (that is what vectorises them), but NaN and infinity keep their meaning.
+# The two ways in which the package compiles. Where speed counts, sums may be reordered (that is what
+# vectorises them); where a result is written down, they are done as they stand. NaN and infinity keep their
+# meaning in both.
 compiled: Any = numba.njit(
     cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz", "arcp"}, error_model="numpy"
 )
+exact: Any = numba.njit(cache=True, nogil=True, error_model="numpy")
 _AHEAD = 16  # rows fetched ahead of use
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from banister.data import Float
+from banister.solver.low_rank import noise_norm
 from banister.solver.pool import Pool
 from banister.solver.whitening import Whitening
 
@@ -37,7 +38,7 @@ class Spectra:
         All of the rewards count as noise here, so that this is mostly too few.
         """
         pool = self._pool
-        edge = (np.sqrt(pool.dim) + np.sqrt(pool.n_tasks)) ** 2
+        edge = noise_norm(pool.dim, pool.n_tasks) ** 2
         moment = self._whitened(self._sums[0])
         strength = np.einsum("di,de,ei->i", self._white, moment, self._white)
         above = int(np.sum(strength > factor * edge * pool.energy() / pool.n_rows))

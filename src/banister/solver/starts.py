@@ -11,6 +11,7 @@ from scipy.linalg import LinAlgError, cho_factor
 
 from banister.data import Float
 from banister.solver.descent import Solution, minimise, rounding_level
+from banister.solver.low_rank import fitted_share, noise_norm
 from banister.solver.passes import Passes
 from banister.solver.spectra import Spectra, from_raw
 from banister.solver.whitening import Whitening
@@ -120,11 +121,11 @@ def explains(passes: Passes, whitening: Whitening, solution: Solution) -> bool:
     Call it straight after the descent: `passes` is still at its end.
     """
     pool, rank = passes.pool, passes.rank
-    gamma = (pool.dim + pool.n_tasks - rank) * rank / pool.n_rows
+    gamma = fitted_share(pool.dim, pool.n_tasks, rank, pool.n_rows)
     if gamma > 0.5 or solution.objective <= 0:
         return False
     noise = solution.objective / (pool.n_rows * (1 - gamma))
-    edge = np.sqrt(pool.dim) + np.sqrt(pool.n_tasks)
+    edge = noise_norm(pool.dim, pool.n_tasks)
     weakest = float(np.linalg.eigvalsh(passes.spread / noise)[0]) * (1 - gamma) ** 3
     return bool(weakest >= _CLEAR * edge**2) and nothing_left(
         passes, whitening, (_NOTHING * edge) ** 2 * noise

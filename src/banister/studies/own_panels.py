@@ -62,11 +62,21 @@ def _step(identity: str, measure: str, title: str) -> Panel:
     )
 
 
+# The defaults of the environment and of `PaperSolver`: such a value is left out, so that it is played once.
+_AT_DEFAULT: dict[str, Any] = {"actions": 10, "baseline_rank": 5, "iterations": 100, "c": 0.5}
+
+
+def _point(name: str, value: Any, *, tuned: bool = False) -> Point:
+    if _AT_DEFAULT.get(name) == value:
+        return Point.of(SYNTHETIC)
+    return Point.of(SYNTHETIC, tuning={name: value}) if tuned else Point.of(SYNTHETIC, **{name: value})
+
+
 def _tuned(identity: str, name: str, label: str, values: tuple[float, ...], measure: str) -> Panel:
     return Panel(
         id=identity,
         title=f"{measure.capitalize()} against {label}",
-        points=tuple(Point.of(SYNTHETIC, tuning={name: value}) for value in values),
+        points=tuple(_point(name, value, tuned=True) for value in values),
         xs=tuple(float(v) for v in values),
         x_label=label,
         measure=measure,
@@ -81,7 +91,7 @@ def _world(identity: str, name: str, label: str, values: tuple[Any, ...], measur
     return Panel(
         id=identity,
         title=f"{measure.capitalize()} against {label}",
-        points=tuple(Point.of(SYNTHETIC, **{name: value}) for value in values),
+        points=tuple(_point(name, value) for value in values),
         xs=tuple(float(v) for v in values),
         x_label=label,
         measure=measure,

@@ -20,7 +20,7 @@ from banister import theory
 from banister.data import Float, TaskData
 from banister.errors import ConvergenceWarning, InputError
 from banister.estimators.altgdmin import AltGDmin
-from banister.estimators.rank import DETECT, MOST_FITTED, fitted_share
+from banister.estimators.rank import DETECT, MOST_FITTED
 from banister.features.arms import Arms
 from banister.features.frames import read_frame
 from banister.learner.memory import Memory
@@ -29,6 +29,7 @@ from banister.online.raw import read_raw_logs
 from banister.safety.belief import Believer
 from banister.safety.gates import Gates
 from banister.safety.reasons import OPEN, REASONS
+from banister.solver import fitted_numbers, fitted_share
 from banister.studies.plan_bounds import Population
 from banister.studies.plan_setting import MOST_BYTES, PlanSetting
 
@@ -230,7 +231,7 @@ def _gates(data: TaskData) -> tuple[float | None, dict[str, int]]:
 
 def _notes(data: TaskData, model: AltGDmin, fitted: Float) -> list[str]:
     notes = []
-    rank, spent = model.rank_, model.rank_ * (data.dim + data.n_tasks - model.rank_)
+    rank, spent = model.rank_, fitted_numbers(data.dim, data.n_tasks, model.rank_)
     if fitted_share(data.dim, data.n_tasks, rank + 1, data.n_rows) > MOST_FITTED:
         notes.append(f"Too few rows to look for more than {rank} shared directions; the rank may be higher.")
     if data.n_rows < _FEW_ROWS * spent:

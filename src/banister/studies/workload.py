@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from banister.report.panel import Panel
-from banister.simulation.point import MOVIELENS, Point
+from banister.simulation.point import Point
 from banister.simulation.store import Job
 from banister.studies.competitors import PAPERS
 from banister.studies.panels import (
@@ -35,15 +35,15 @@ _SHOWN: tuple[tuple[Point, str], ...] = (
     *((ZERO_FILLED, name) for name in (*PAPERS, "paper-short-step")),
 )
 
-# The paper's own panels get all trials. What is beyond them, and the trace norm on MovieLens, where it takes
-# some fifty times as long as everyone else together, get this share: with 100 trials the 20 of a verdict.
-_LESS = 0.2
+# The paper's own panels get all trials. What is beyond them gets a share: of 100 trials the 20 of a verdict,
+# and 10 where no claim looks and a certified trial takes up to 20 seconds (many actions, extreme baselines).
+_LESS, _LEAST = 0.2, 0.1
+_SLOW = ("6d", "6e", "6f")
 
 
-def share(panel: str, point: Point, policy: str) -> float:
-    """Which part of the trials a policy plays at a point of a panel."""
-    costly = policy.startswith("trace-norm") and point.environment == MOVIELENS
-    return _LESS if costly or panel[0] not in "12" else 1.0
+def share(panel: str) -> float:
+    """Which part of the trials the policies of a panel play."""
+    return 1.0 if panel[0] in "12" else _LEAST if panel in _SLOW else _LESS
 
 
 _MOST = 12  # policies of a job
@@ -106,7 +106,7 @@ def workload_for(
     """
     counts: dict[tuple[Point, str], float] = {}
     wanted = [
-        (point, name, share(panel.id, point, name))
+        (point, name, share(panel.id))
         for panel in panels
         for point in panel.points
         for name in panel.policies

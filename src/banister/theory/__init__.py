@@ -69,19 +69,22 @@ from banister.theory.matrices import (
 )
 from banister.theory.order import expected_order
 from banister.theory.regret import (
-    accuracy_asked,
     failing_rounds,
     first_epoch_regret,
     first_epoch_regret_by_gap,
-    first_epoch_regret_printed,
     first_epoch_slope,
     greedy_regret,
     greedy_regret_mean,
-    regret_bound,
     regret_iterations,
+)
+from banister.theory.regret_printed import (
+    accuracy_asked,
+    first_epoch_regret_printed,
+    later_epochs_regret_printed,
+    regret_bound,
+    regret_bound_two_roots,
     regret_iterations_printed,
 )
-from banister.theory.regret_printed import later_epochs_regret_printed, regret_bound_two_roots
 from banister.theory.safety import (
     gaussian_radius,
     largest_safe_rho,

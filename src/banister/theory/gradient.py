@@ -71,11 +71,10 @@ def gradient_deviation(
     epsilon, c = positive("epsilon", epsilon), float(positive("c", c))
     sigma_min = positive("sigma_max", sigma_max) / kappa
     net = float(positive("C", C)) * (count("dim", dim) + rank)
-    design = epsilon**2 * rows * count("tasks", tasks) / (at_least_one("mu", mu) ** 2 * rank * kappa**4)
     with np.errstate(divide="ignore", invalid="ignore"):
         clear = rows * (c * epsilon * distance * sigma_min / kappa) ** 2 / noise**2  # ε_5 = c ε_4 δ_ℓ
-    reward = np.where(noise > 0, clear, np.inf)
-    failure = 2.0 * _tail(net - c * reward) + 4.0 * _tail(net - c * design)
+    reward = 2.0 * _tail(net - c * np.where(noise > 0, clear, np.inf))
+    failure = reward + 4.0 * _net_failure(epsilon, rows, mu, rank, dim, tasks, kappa, C, c)
     base = estimation_probability(
         distance=distance,
         theta_norm=norm_bound(mu=mu, rank=rank, tasks=tasks, sigma_max=sigma_max),
@@ -86,11 +85,8 @@ def gradient_deviation(
         c=c,
     )
     value = 2.0 * _growth(rho) * epsilon * distance * rows * sigma_min**2
-    near = {
-        "distance <= 0.02/(mu sqrt(r) kappa^2)": distance <= required_start(mu=mu, rank=rank, kappa=kappa)
-    }
     chance = at_least_zero(base - failure)
-    return Bound(value, "Lemma l4 (3)", {"C": float(C), "c": c}, near, chance)
+    return Bound(value, "Lemma l4 (3)", {"C": float(C), "c": c}, _near(distance, mu, rank, kappa), chance)
 
 
 def gradient_part_deviation(
@@ -122,12 +118,8 @@ def gradient_part_deviation(
         epsilon_3, rows, rank, tasks, noise, c
     )
     value = _growth(rho) * epsilon * rows * sigma_min**2 * distance
-    near = {
-        "distance <= 0.02/(mu sqrt(r) kappa^2)": distance <= required_start(mu=mu, rank=rank, kappa=kappa)
-    }
-    return Bound(
-        value, "Proposition p3 (3)", {"C": float(C), "c": float(c)}, near, at_least_zero(1.0 - failure)
-    )
+    constants, near = {"C": float(C), "c": float(c)}, _near(distance, mu, rank, kappa)
+    return Bound(value, "Proposition p3 (3)", constants, near, at_least_zero(1.0 - failure))
 
 
 def gradient_probability_printed(
@@ -161,6 +153,12 @@ def gradient_probability_printed(
     reward = 2.0 * _tail(net - float(positive("c", c)) * clear)
     design = 4.0 * _net_failure(epsilon_4, rows, mu, rank, dim, tasks, kappa, C, c)
     return at_least_zero(1.0 - reward - design - _task_failure(epsilon_3, rows, rank, tasks, noise, c))
+
+
+def _near(distance: Any, mu: Any, rank: Any, kappa: Any) -> dict[str, Any]:
+    """What both deviations ask for: a start that is near enough."""
+    enough = distance <= required_start(mu=mu, rank=rank, kappa=kappa)
+    return {"distance <= 0.02/(mu sqrt(r) kappa^2)": enough}
 
 
 def _net_failure(

@@ -1,4 +1,4 @@
-"""Theorem T10: the regret bound as printed, and what its two steps really give.
+"""What the two steps of Theorem T10's proof really give; `regret_printed` has what the paper prints.
 
 *Epoch 1.* The proof takes Σ_n (x* − (1−ρ)x_b − ρζ)'θ_t to be Gaussian with mean 0 because x* and x_b are
 "i.i.d. standard Gaussian". The best and the k-th best of K Gaussian actions are not: their rewards have means
@@ -20,71 +20,19 @@ from typing import Any
 import numpy as np
 
 from banister.theory._domain import (
-    at_least_one,
     count,
-    gap_square,
     non_negative,
     open_unit,
     positive,
     real,
-    theorem_rho,
     unit,
 )
-from banister.theory.bound import Bound, at_least_zero
+from banister.theory.bound import Bound
 from banister.theory.contraction import iterations_to_reach
 from banister.theory.iterations import step_contraction
 from banister.theory.order import expected_order
+from banister.theory.regret_printed import accuracy_asked, regret_spread, regret_width
 from banister.theory.safety import gaussian_radius
-
-
-def regret_bound(
-    *,
-    rounds: Any,
-    tasks: Any,
-    rank: Any,
-    rho: Any,
-    mu: Any,
-    sigma_max: Any,
-    delta: Any,
-    epochs: Any,
-    iterations: Any,
-    dim: Any,
-) -> Bound:
-    """4√2 μ σ*_max √(r N T (ρ²−ρ+1) log(1/δ)), probability 1 − 2δ − M L d⁻¹⁰; Theorem T10 as printed.
-
-    It leaves out the mean of epoch 1's regret: see `first_epoch_regret` and `failing_rounds`.
-
-    Args:
-        rounds: N.
-        tasks: T.
-        rank: r.
-        rho: ρ in [0, 0.25] ∪ [0.75, 1].
-        mu: μ, incoherence.
-        sigma_max: σ*_max.
-        delta: δ.
-        epochs: M.
-        iterations: L, per epoch.
-        dim: d.
-    """
-    spread = _spread(rounds, theorem_rho(rho), delta)
-    scale = at_least_one("mu", mu) * positive("sigma_max", sigma_max)
-    value = 4.0 * np.sqrt(2.0 * count("rank", rank) * count("tasks", tasks)) * scale * spread
-    failure = count("epochs", epochs) * count("iterations", iterations, least=0) * count("dim", dim) ** -10.0
-    return Bound(
-        value, "Theorem T10", probability=at_least_zero(1.0 - 2.0 * open_unit("delta", delta) - failure)
-    )
-
-
-def first_epoch_regret_printed(
-    *, rounds: Any, tasks: Any, rank: Any, rho: Any, mu: Any, sigma_max: Any, delta: Any
-) -> Bound:
-    """2 μ σ*_max √(G_1 r T (ρ²−ρ+1) log(1/δ)); Eq. (T10_1), which leaves the mean out.
-
-    The arguments are those of `regret_bound`, with `rounds` = G_1.
-    """
-    scale = at_least_one("mu", mu) * positive("sigma_max", sigma_max)
-    root = np.sqrt(count("rank", rank) * count("tasks", tasks))
-    return Bound(2.0 * scale * root * _spread(rounds, unit("rho", rho), delta), "Theorem T10, Eq. (T10_1)")
 
 
 def first_epoch_slope(*, theta_norms: Any, rho: Any, actions: Any, place: Any) -> Any:
@@ -118,7 +66,7 @@ def first_epoch_regret(
     mean = count("rounds", rounds) * first_epoch_slope(
         theta_norms=norms, rho=rho, actions=actions, place=place
     )
-    spread = 2.0 * np.sqrt((norms**2).sum(axis=-1)) * _spread(rounds, unit("rho", rho), delta)
+    spread = 2.0 * np.sqrt((norms**2).sum(axis=-1)) * regret_spread(rounds, unit("rho", rho), delta)
     return Bound(mean + spread, "Theorem T10, epoch 1 corrected", probability=1.0 - open_unit("delta", delta))
 
 
@@ -200,16 +148,9 @@ def failing_rounds(
         sigma_max: σ*_max.
         delta: δ.
     """
-    scale = at_least_one("mu", mu) * positive("sigma_max", sigma_max)
-    per_root = 4.0 * np.sqrt(2.0 * count("rank", rank) * count("tasks", tasks)) * scale
-    per_root = per_root * _spread(1, unit("rho", rho), delta)
+    width = regret_width(tasks=tasks, rank=rank, mu=mu, sigma_max=sigma_max)
+    per_root = 4.0 * np.sqrt(2.0) * width * regret_spread(1, unit("rho", rho), delta)
     return (per_root / positive("slope", slope)) ** 2 / unit("share", positive("share", share))
-
-
-def accuracy_asked(*, rho: Any) -> Any:
-    """√(2(ρ²−ρ+1)) / (1 + 2/q): the subspace distance Theorem T10 asks of epoch 1."""
-    rho = theorem_rho(rho)
-    return np.sqrt(2.0 * (rho**2 - rho + 1.0)) / (1.0 + 2.0 / gap_square(rho))
 
 
 def regret_iterations(*, rho: Any, kappa: Any, start: Any = 1.0, c: Any = 0.5) -> Bound:
@@ -227,15 +168,3 @@ def regret_iterations(*, rho: Any, kappa: Any, start: Any = 1.0, c: Any = 0.5) -
     factor = step_contraction(rho=rho, kappa=kappa, c=c)
     value = iterations_to_reach(target=accuracy_asked(rho=rho), start=start, factor=factor)
     return Bound(value, "Theorem T10 (L), corrected", constants={"c": float(np.max(c))})
-
-
-def regret_iterations_printed(*, rho: Any, kappa: Any, C: float = 1.0) -> Bound:
-    """C κ² log(√(2(ρ²−ρ+1)) / (1 + 2/q)); Theorem T10's L as printed, negative for every ρ allowed."""
-    C = float(positive("C", C))
-    value = C * at_least_one("kappa", kappa) ** 2 * np.log(accuracy_asked(rho=rho))
-    return Bound(value, "Theorem T10 (L)", constants={"C": C}, conditions={"L >= 0": value >= 0})
-
-
-def _spread(rounds: Any, rho: Any, delta: Any) -> Any:
-    """√(n (ρ²−ρ+1) log(1/δ))."""
-    return np.sqrt(count("rounds", rounds) * (rho**2 - rho + 1.0) * np.log(1.0 / open_unit("delta", delta)))

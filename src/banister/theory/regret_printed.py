@@ -1,4 +1,4 @@
-"""The two steps of Theorem T10's proof after epoch 1, as printed; see `regret` for what they leave out."""
+"""Theorem T10 and the steps of its proof as the paper prints them; see `regret` for what they leave out."""
 
 from __future__ import annotations
 
@@ -7,8 +7,53 @@ from typing import Any
 import numpy as np
 
 from banister.errors import SettingError
-from banister.theory._domain import at_least_one, count, open_unit, positive, theorem_rho
+from banister.theory._domain import at_least_one, count, gap_square, open_unit, positive, theorem_rho, unit
 from banister.theory.bound import Bound, at_least_zero
+
+
+def regret_bound(
+    *,
+    rounds: Any,
+    tasks: Any,
+    rank: Any,
+    rho: Any,
+    mu: Any,
+    sigma_max: Any,
+    delta: Any,
+    epochs: Any,
+    iterations: Any,
+    dim: Any,
+) -> Bound:
+    """4√2 μ σ*_max √(r N T (ρ²−ρ+1) log(1/δ)), probability 1 − 2δ − M L d⁻¹⁰; Theorem T10 as printed.
+
+    It leaves out the mean of epoch 1's regret: see `first_epoch_regret` and `failing_rounds`.
+
+    Args:
+        rounds: N.
+        tasks: T.
+        rank: r.
+        rho: ρ in [0, 0.25] ∪ [0.75, 1].
+        mu: μ, incoherence.
+        sigma_max: σ*_max.
+        delta: δ.
+        epochs: M.
+        iterations: L, per epoch.
+        dim: d.
+    """
+    width = regret_width(tasks=tasks, rank=rank, mu=mu, sigma_max=sigma_max)
+    value = 4.0 * np.sqrt(2.0) * width * regret_spread(rounds, theorem_rho(rho), delta)
+    return Bound(value, "Theorem T10", probability=_chance(2.0, delta, epochs, iterations, dim))
+
+
+def first_epoch_regret_printed(
+    *, rounds: Any, tasks: Any, rank: Any, rho: Any, mu: Any, sigma_max: Any, delta: Any
+) -> Bound:
+    """2 μ σ*_max √(G_1 r T (ρ²−ρ+1) log(1/δ)); Eq. (T10_1), which leaves the mean out.
+
+    The arguments are those of `regret_bound`, with `rounds` = G_1.
+    """
+    width = regret_width(tasks=tasks, rank=rank, mu=mu, sigma_max=sigma_max)
+    return Bound(2.0 * width * regret_spread(rounds, unit("rho", rho), delta), "Theorem T10, Eq. (T10_1)")
 
 
 def later_epochs_regret_printed(
@@ -29,10 +74,9 @@ def later_epochs_regret_printed(
 
     The arguments are those of `regret_bound`, and `first` = G_1 ≤ N.
     """
-    left = _left(rounds, first)
-    value = _scale(tasks, rank, rho, mu, sigma_max, delta) * np.sqrt(2.0 * left)
-    failure = (count("epochs", epochs) - 1.0) * count("iterations", iterations, least=0) * _rare(dim)
-    chance = at_least_zero(1.0 - open_unit("delta", delta) - failure)
+    width = regret_width(tasks=tasks, rank=rank, mu=mu, sigma_max=sigma_max)
+    value = 2.0 * width * np.sqrt(2.0 * _left(rounds, first)) * regret_spread(1, theorem_rho(rho), delta)
+    chance = _chance(1.0, delta, count("epochs", epochs) - 1.0, iterations, dim, least=0)
     return Bound(value, "Theorem T10, later epochs", probability=chance)
 
 
@@ -55,18 +99,41 @@ def regret_bound_two_roots(
     Never above `regret_bound`, which follows by √x + √y ≤ 2√(x + y); probability 1 − 2δ − M L d⁻¹⁰. The
     arguments are those of `regret_bound`, and `first` = G_1 ≤ N.
     """
-    left, begun = _left(rounds, first), count("first", first)
-    value = _scale(tasks, rank, rho, mu, sigma_max, delta) * (np.sqrt(begun) + np.sqrt(2.0 * left))
-    failure = count("epochs", epochs) * count("iterations", iterations, least=0) * _rare(dim)
-    chance = at_least_zero(1.0 - 2.0 * open_unit("delta", delta) - failure)
-    return Bound(value, "Theorem T10, two roots", probability=chance)
+    width = regret_width(tasks=tasks, rank=rank, mu=mu, sigma_max=sigma_max)
+    roots = np.sqrt(count("first", first)) + np.sqrt(2.0 * _left(rounds, first))
+    value = 2.0 * width * roots * regret_spread(1, theorem_rho(rho), delta)
+    return Bound(value, "Theorem T10, two roots", probability=_chance(2.0, delta, epochs, iterations, dim))
 
 
-def _scale(tasks: Any, rank: Any, rho: Any, mu: Any, sigma_max: Any, delta: Any) -> Any:
-    rho, delta = theorem_rho(rho), open_unit("delta", delta)
-    size = at_least_one("mu", mu) * positive("sigma_max", sigma_max)
-    inside = count("rank", rank) * count("tasks", tasks) * (rho**2 - rho + 1.0) * np.log(1.0 / delta)
-    return 2.0 * size * np.sqrt(inside)
+def accuracy_asked(*, rho: Any) -> Any:
+    """√(2(ρ²−ρ+1)) / (1 + 2/q): the subspace distance Theorem T10 asks of epoch 1."""
+    rho = theorem_rho(rho)
+    return np.sqrt(2.0 * (rho**2 - rho + 1.0)) / (1.0 + 2.0 / gap_square(rho))
+
+
+def regret_iterations_printed(*, rho: Any, kappa: Any, C: float = 1.0) -> Bound:
+    """C κ² log(√(2(ρ²−ρ+1)) / (1 + 2/q)); Theorem T10's L as printed, negative for every ρ allowed."""
+    C = float(positive("C", C))
+    value = C * at_least_one("kappa", kappa) ** 2 * np.log(accuracy_asked(rho=rho))
+    return Bound(value, "Theorem T10 (L)", constants={"C": C}, conditions={"L >= 0": value >= 0})
+
+
+def regret_width(*, tasks: Any, rank: Any, mu: Any, sigma_max: Any) -> Any:
+    """μ σ*_max √(r T), at least Σ_t ‖θ_t‖; every printed regret is a multiple of it."""
+    scale = at_least_one("mu", mu) * positive("sigma_max", sigma_max)
+    return scale * np.sqrt(count("rank", rank) * count("tasks", tasks))
+
+
+def regret_spread(rounds: Any, rho: Any, delta: Any) -> Any:
+    """√(n (ρ²−ρ+1) log(1/δ))."""
+    return np.sqrt(count("rounds", rounds) * (rho**2 - rho + 1.0) * np.log(1.0 / open_unit("delta", delta)))
+
+
+def _chance(times: float, delta: Any, epochs: Any, iterations: Any, dim: Any, *, least: int = 1) -> Any:
+    """1 − times δ − M L d⁻¹⁰, 0 where that is negative."""
+    rare = count("dim", dim) ** -10.0
+    failure = count("epochs", epochs, least=least) * count("iterations", iterations, least=0) * rare
+    return at_least_zero(1.0 - times * open_unit("delta", delta) - failure)
 
 
 def _left(rounds: Any, first: Any) -> Any:
@@ -74,7 +141,3 @@ def _left(rounds: Any, first: Any) -> Any:
     if np.any(left < 0):
         raise SettingError("first exceeds rounds; epoch 1 is part of the N rounds.")
     return left
-
-
-def _rare(dim: Any) -> Any:
-    return count("dim", dim) ** -10.0
