@@ -15,6 +15,7 @@ from banister.online.files import write_atomically
 from banister.online.model import FORMAT, Model
 from banister.online.record import ModelRecord, digest_of
 from banister.online.refit import fit
+from banister.solver import Workers
 
 _PART = 1 << 20  # bytes of a model written at once, so that decisions wait for milliseconds only
 
@@ -26,8 +27,8 @@ _log = logging.getLogger("banister.online")
 class Refitter:
     """Fits an engine's store, one fit at a time; takes the engine's lock only to look and to swap."""
 
-    def __init__(self, engine: Engine, lock: threading.RLock) -> None:
-        self._engine, self._lock = engine, lock
+    def __init__(self, engine: Engine, lock: threading.RLock, workers: Workers) -> None:
+        self._engine, self._lock, self._workers = engine, lock, workers
         self._fitting = threading.Lock()
         self._thread: threading.Thread | None = None
         self.seconds = 0.0  # of the last fit
@@ -155,7 +156,7 @@ class Refitter:
             self._attempt = len(store.memory.plays)
         try:
             begin = time.perf_counter()
-            model = fit(snapshot, len(labels), marks, last, engine.settings)
+            model = fit(snapshot, len(labels), marks, last, engine.settings, self._workers)
             self.seconds = time.perf_counter() - begin
             self._write(model, model.to_bytes(engine.settings, labels), last)
         finally:
