@@ -40,7 +40,7 @@ bench: $(VENV)/.bench  ## this machine, this library and its peers, side by side
 	$(BIN)/python benchmarks/estimators.py
 
 peers: $(VENV)/.bench  ## the same decisions by other libraries, side by side, into docs/benchmarks.md
-	$(BIN)/python benchmarks/beside_others.py docs/benchmarks.md
+	$(BIN)/python benchmarks/beside_others.py --page docs/benchmarks.md
 
 mutants: setup  ## deliberate faults in safety, learner, online and solver: each must make a test fail
 	@status=0; for list in mutants mutants_online mutants_solver; do \

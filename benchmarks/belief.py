@@ -54,7 +54,7 @@ def many(tasks: int, dim: int = 50, n: int = 30) -> None:
     """CPU a row, and peak memory over that of the data (Linux: the peak is set back before the fit)."""
     Believer().believe(rows(20, 4, 10), 20, 200)  # compiles
     seen = rows(tasks, dim, n)
-    data = sum(column.nbytes for column in seen)
+    data = sum(column.nbytes for column in seen if column is not None)
     before = _memory("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")
     began = time.process_time()

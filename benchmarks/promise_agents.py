@@ -14,7 +14,7 @@ import numpy as np
 
 import banister as bn
 from banister.contract import Requests
-from banister.safety.draw import MEMBERS, SPREAD
+from banister.safety.draw import LEAVE, MEMBERS
 
 FIRST_FIT = 300
 Float = Any
@@ -55,7 +55,7 @@ class Belief:
         jitter = 1e-12 * np.trace(self.cov, axis1=1, axis2=2)[:, None, None] * _eye(self.mean[0])
         root = np.linalg.cholesky(self.cov + jitter)
         z = rng.standard_normal((len(self.mean), MEMBERS, self.mean.shape[1]))
-        return np.ascontiguousarray(self.mean[:, None] + SPREAD * z @ root.transpose(0, 2, 1))
+        return np.ascontiguousarray(self.mean[:, None] + LEAVE * z @ root.transpose(0, 2, 1))
 
     def _start(self) -> tuple[Float, Float, float]:
         G, h = self.G.sum(0), self.h.sum(0)

@@ -1,6 +1,6 @@
 """The service in numbers: beside a bare FastAPI endpoint that echoes, in batches, under load, and killed.
 
-    python benchmarks/serve.py [--seconds 10] [--load 60] [--kills 20] [--out bench-serve.json]
+    python benchmarks/serve.py [--seconds 10] [--load 600] [--kills 20] [--postgres URL] [--out serve.json]
 
 Client and servers are processes of this machine, on loopback. Echo and service take turns, a second each, so
 that a busy machine slows both alike; `cpu_us` is the server's own time a decision. The echo endpoint is what
@@ -28,9 +28,11 @@ import numpy as np
 
 import banister as bn
 from banister.errors import ServiceError
-from banister.serve.packing import pack
+from banister.serve.packing import PACKED, pack, unpack
 
 DIM, ACTIONS, TASKS, CONNECTIONS = 100, 20, 20, 4
+LINES = 3  # connections that send batches: while one is decided, the next is read
+ONE, BATCH = "/v1/decisions", "/v1/decisions:batch"
 ECHO = """
 from fastapi import FastAPI
 import sys, uvicorn
@@ -54,15 +56,29 @@ class World:
         y = np.einsum("nd,nd->n", X, self.theta[task]) + 0.1 * self.rng.standard_normal(len(task))
         return {"task": [f"task-{t}" for t in task], "reward": y, "x": X}
 
-    def request(self, *, packed: bool = False) -> dict[str, Any]:
+    def request(self) -> dict[str, Any]:
         t, A = int(self.rng.integers(TASKS)), self.rng.standard_normal((ACTIONS, DIM))
         mean = A @ self.theta[t]
         k = int(np.argsort(mean)[-5])
-        actions = pack(A) if packed else A.tolist()
-        return {"task": f"task-{t}", "actions": actions, "baseline": k, "baseline_reward": float(mean[k])}
+        return {"task": f"task-{t}", "actions": A, "baseline": k, "baseline_reward": float(mean[k])}
+
+    def one(self, path: str, *, packed: bool) -> bytes:
+        """A request for one decision, as it is sent."""
+        return post(path, *told_apart(self.request(), packed))
+
+    def many(self, n: int, *, packed: bool) -> bytes:
+        """A request for a batch."""
+        parts = [told_apart(self.request(), packed) for _ in range(n)]
+        return post(BATCH, {"requests": [p[0] for p in parts]}, *(p[1] for p in parts if packed))
 
 
-def make_store(world: World, path: Path) -> None:
+def told_apart(request: dict[str, Any], packed: bool) -> tuple[Any, ...]:
+    """A request's JSON, and its numbers if they are to follow it."""
+    A, rest = request["actions"], {k: v for k, v in request.items() if k != "actions"}
+    return ({**rest, "shape": A.shape}, A) if packed else ({**rest, "actions": A.tolist()},)
+
+
+def make_store(world: World, path: str | Path) -> None:
     with bn.SafeBandit(0.1, path=path, refits="manual", seed=1) as bandit:
         bandit.warm_start(world.logs(150), features="x")
 
@@ -84,7 +100,7 @@ def started(command: list[str], port: int) -> subprocess.Popen[bytes]:
     raise RuntimeError("the server did not begin")
 
 
-def serve(path: Path, port: int) -> subprocess.Popen[bytes]:
+def serve(path: str | Path, port: int) -> subprocess.Popen[bytes]:
     main = "from banister.cli import main; main()"
     return started([sys.executable, "-c", main, "serve", str(path), "--port", str(port)], port)
 
@@ -110,9 +126,10 @@ class Line:
         return b"".join(parts)
 
 
-def post(path: str, body: Any) -> bytes:
-    data = json.dumps(body).encode()
-    head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+def post(path: str, body: Any, *numbers: Any) -> bytes:
+    line = json.dumps(body).encode()
+    data, kind = (pack(line, numbers), PACKED) if numbers else (line, "application/json")
+    head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: {kind}\r\n"
     return f"{head}content-length: {len(data)}\r\n\r\n".encode() + data
 
 
@@ -146,11 +163,10 @@ def single(world: World, port: int, seconds: float) -> dict[str, Any]:
     """Echo, service with rows of numbers, service with packed numbers: a second each, in turn."""
     other = free_port()
     echo = started([sys.executable, "-c", ECHO, str(other)], other)
-    rows = [world.request() for _ in range(64)]
     ways = {
-        "echo": (other, [post("/echo", r) for r in rows]),
-        "decisions": (port, [post("/v1/decisions", r) for r in rows]),
-        "decisions, packed": (port, [post("/v1/decisions", world.request(packed=True)) for _ in range(64)]),
+        "echo": (other, [world.one("/echo", packed=False) for _ in range(64)]),
+        "decisions": (port, [world.one(ONE, packed=False) for _ in range(64)]),
+        "decisions, packed": (port, [world.one(ONE, packed=True) for _ in range(64)]),
     }
     found: dict[str, list[float]] = {name: [] for name in ways}
     try:
@@ -169,9 +185,9 @@ def single(world: World, port: int, seconds: float) -> dict[str, Any]:
 def batches(world: World, port: int, process: subprocess.Popen[bytes], seconds: float) -> dict[str, Any]:
     out = {}
     for name, packed in (("batches of 100", False), ("batches of 100, packed", True)):
-        bodies = [{"requests": [world.request(packed=packed) for _ in range(100)]} for _ in range(4)]
+        bodies = [world.many(100, packed=packed) for _ in range(4)]
         begin = cpu(process)
-        latencies = pressed(port, [post("/v1/decisions:batch", b) for b in bodies], seconds, 2)
+        latencies = pressed(port, bodies, seconds, LINES)
         out[name] = told(latencies, seconds, 100)
         out[name]["cpu_us"] = round((cpu(process) - begin) / len(latencies) / 100 * 1e6, 1)
     return out
@@ -192,7 +208,7 @@ def load(
     world: World, port: int, process: subprocess.Popen[bytes], seconds: float, rate: float
 ) -> dict[str, Any]:
     """Decisions and rewards at a steady rate, with a refit each tenth of the time."""
-    requests = [post("/v1/decisions", world.request(packed=True)) for _ in range(256)]
+    requests = [world.one(ONE, packed=True) for _ in range(256)]
     latencies: list[float] = []
     errors: list[str] = []
     refits, grown, until = 0, [memory(process)], time.perf_counter() + seconds
@@ -203,7 +219,7 @@ def load(
             time.sleep(max(0.0, due - time.perf_counter()))
             try:
                 begin = time.perf_counter()
-                made = json.loads(line.ask(requests[i % len(requests)]))
+                made = json.loads(unpack(line.ask(requests[i % len(requests)]))[0])
                 latencies.append(time.perf_counter() - begin)
                 begin = time.perf_counter()
                 line.ask(post("/v1/rewards", {"id": made["id"], "reward": random.random()}))
@@ -229,58 +245,103 @@ def load(
     }  # fmt: skip
 
 
-def killed(world: World, path: Path, port: int, kills: int) -> dict[str, Any]:
-    """Clients with keys, a server that is killed again and again: is anything lost, or decided twice?"""
-    seen: list[tuple[str, int]] = []
-    rewarded: dict[int, float] = {}
+class Caller:
+    """One client under load: it makes each call again, at the next server, until it is answered."""
+
+    def __init__(self, name: str, ports: list[int], over: threading.Event) -> None:
+        self._name, self._over = name, over
+        self._clients = [bn.Client(f"http://127.0.0.1:{p}", retries=0, timeout=30) for p in ports]
+        self._turn = 0
+        self.seen: list[tuple[str, int]] = []
+        self.rewarded: dict[int, float] = {}
+        self.faults: list[str] = []
+
+    def run(self) -> None:
+        rng = np.random.default_rng(hash(self._name) % 2**32)
+        for i in range(10**9):
+            if self._over.is_set():
+                return
+            key, A = f"{self._name}:{i}", rng.standard_normal((ACTIONS, DIM))
+            made = self._answered("decide", f"task-{i % TASKS}", A, baseline=0, key=key)
+            self.seen.append((key, made.id))
+            if self._answered("reward", made.id, float(i), key=key) != "accepted":
+                self.faults.append(f"reward of {made.id} was not accepted")
+            self.rewarded[made.id] = float(i)
+
+    def _answered(self, method: str, *values: Any, **named: Any) -> Any:
+        while True:
+            client = self._clients[self._turn % len(self._clients)]
+            try:
+                return getattr(client, method)(*values, **named)
+            except ServiceError as reason:
+                if reason.status not in (0, 503):
+                    self.faults.append(str(reason))
+                self._turn += 1
+                time.sleep(0.05)
+
+
+def killed(store: str, ports: list[int], kills: int) -> dict[str, Any]:
+    """Clients with keys, servers one of which is killed again and again: is anything lost, or done twice?"""
     over = threading.Event()
-    faults: list[str] = []
-
-    def one(name: str) -> None:
-        rng = np.random.default_rng(hash(name) % 2**32)
-        with bn.Client(f"http://127.0.0.1:{port}", retries=200, timeout=30) as client:
-            for i in range(10**9):
-                if over.is_set():
-                    return
-                key, A = f"{name}:{i}", rng.standard_normal((ACTIONS, DIM))
-                try:
-                    d = client.decide(f"task-{i % TASKS}", A, baseline=0, key=key)
-                    seen.append((key, d.id))
-                    if client.reward(d.id, float(i), key=key) != "accepted":
-                        faults.append(f"reward of {d.id} was not accepted")
-                    rewarded[d.id] = float(i)
-                except ServiceError as reason:
-                    faults.append(str(reason))
-
-    process = serve(path, port)
-    threads = [threading.Thread(target=one, args=(f"c{i}",)) for i in range(CONNECTIONS)]
+    processes = [serve(store, port) for port in ports]
+    callers = [
+        Caller(f"c{i}", ports[i % len(ports) :] + ports[: i % len(ports)], over) for i in range(CONNECTIONS)
+    ]
+    threads = [threading.Thread(target=caller.run) for caller in callers]
     for thread in threads:
         thread.start()
     for _ in range(kills):
-        before = len(seen)
-        while len(seen) < before + 50:  # under load: not before the clients are back
+        before = done(callers)
+        while done(callers) < before + 50:  # under load: not before the clients are back
             time.sleep(0.01)
         time.sleep(random.uniform(0.0, 0.5))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        process = serve(path, port)
+        i = random.randrange(len(ports))
+        processes[i].send_signal(signal.SIGKILL)
+        processes[i].wait()
+        processes[i] = serve(store, ports[i])
     over.set()
     for thread in threads:
         thread.join()
-    process.terminate()
-    process.wait()
-    with bn.SafeBandit.open_read_only(path) as bandit:
-        records = {r.key: r.id for r in bandit._engine.store.ledger.decisions() if r.key is not None}
+    for process in processes:
+        process.terminate()
+        process.wait()
+    return {"kills": kills, "processes": len(ports), **compared(store, callers)}
+
+
+def done(callers: list[Caller]) -> int:
+    return sum(len(caller.seen) for caller in callers)
+
+
+def compared(store: str, callers: list[Caller]) -> dict[str, Any]:
+    """What clients were told, and what the ledger holds."""
+    with bn.SafeBandit.open_read_only(store) as bandit:
+        records = [(r.key, r.id) for r in bandit._engine.store.ledger.decisions() if r.key is not None]
         rewards = {r.id: r.value for r in bandit._engine.store.ledger.rewards()}
         audit = bandit.audit()
-    lost = sum(records.get(key) != number for key, number in seen)
-    lost_rewards = sum(rewards.get(number) != value for number, value in rewarded.items())
+    by_key = dict(records)
+    seen = [pair for caller in callers for pair in caller.seen]
+    rewarded = [pair for caller in callers for pair in caller.rewarded.items()]
     return {
-        "kills": kills, "acknowledged": len(seen), "lost": lost, "rewards": len(rewarded),
-        "lost_rewards": lost_rewards, "keys": len(records),
-        "unanswered": len(set(records) - {key for key, _ in seen}),
-        "faults": faults[:5], "audit": audit.passed,
+        "acknowledged": len(seen), "lost": sum(by_key.get(key) != number for key, number in seen),
+        "made_twice": len(records) - len(by_key),
+        "rewards": len(rewarded), "lost_rewards": sum(rewards.get(n) != value for n, value in rewarded),
+        "unanswered": len(set(by_key) - {key for key, _ in seen}),
+        "faults": [fault for caller in callers for fault in caller.faults][:5], "audit": audit.passed,
     }  # fmt: skip
+
+
+def killed_in_postgres(world: World, url: str, kills: int) -> dict[str, Any]:
+    """Three processes over one store in PostgreSQL, which is removed afterwards."""
+    import psycopg
+
+    name = f"bench_{os.getpid()}"
+    store = f"{url}{'&' if '?' in url else '?'}store={name}"
+    try:
+        make_store(world, store)
+        return killed(store, [free_port() for _ in range(3)], kills)
+    finally:
+        with psycopg.connect(url, autocommit=True) as db:
+            db.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
 
 
 def main() -> None:
@@ -288,6 +349,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--load", type=float, default=60)
     parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--postgres", help="URL of a database: kill one of three processes over it too")
+    parser.add_argument("--postgres-kills", type=int, default=10)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -307,8 +370,11 @@ def main() -> None:
         process.terminate()
         process.wait()
         if given.kills:
-            found["killed"] = killed(world, path, port, given.kills)
+            found["killed"] = killed(str(path), [port], given.kills)
             print(json.dumps(found["killed"], indent=1))
+    if given.postgres:
+        found["killed in PostgreSQL"] = killed_in_postgres(world, given.postgres, given.postgres_kills)
+        print(json.dumps(found["killed in PostgreSQL"], indent=1))
     if given.out:
         given.out.write_text(json.dumps(found, indent=1) + "\n")
 

@@ -1,17 +1,18 @@
 """From a click log to a live bandit, beside learners that promise nothing.
 
-    python examples/click_log.py [--quick] [--figure click_log.svg]
+    python examples/click_log.py [--quick] [--figure click_log.svg] [--world 0] [--page click-log.md]
 
 A shop chain shows one of five banners; the usual one is "bundle", and one visit in ten tried another. The log
 of 30,000 visits is a table as shops have it, with gaps. Every learner starts from it and decides the next
 30,000 visits, 500 at a time: Banister at alpha = 0.1, MABWiser's LinUCB (if it is installed) and an
 epsilon-greedy learner, one model a store each. What a visit was worth is known here, so that clicks above the
-usual banner, and stores that fell below their floor, can be counted. The same after a log of 2,000 visits
-shows what the promise is for.
+usual banner, and stores that fell below their floor, can be counted; where a banner was drawn, by what the
+draw was worth. The same after a log of 2,000 visits shows what the promise is for.
 """
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,7 +27,13 @@ BANNERS = ["spring", "bundle", "loyalty", "delivery", "gift"]
 USUAL, ALPHA, EXPLORED, BATCH = BANNERS.index("bundle"), 0.1, 0.1, 500
 NUMERIC, CATEGORICAL = ["age", "basket"], ["device", "region"]
 DEVICES, REGIONS = np.array(["ios", "android", "web"]), np.array(["north", "south", "east", "west"])
-OPTIONS: dict[str, Any] = {"reward_range": (0, 1)}  # clicks: exploring is free up to alpha
+KINDS: dict[str, dict[str, Any]] = {  # clicks: exploring is free up to alpha, unless nobody says so
+    "Banister": {"reward_range": (0, 1)},
+    'Banister, `promise="fleet"`': {"reward_range": (0, 1), "promise": "fleet"},
+    "Banister without a range": {},
+}
+MARKS = "<!-- tables: written by `python examples/click_log.py --page` -->", "<!-- end of tables -->"
+Choice = tuple[Any, Any]  # (n,) banners shown, and (n, banners) the chances with which they were drawn
 
 
 class Shops:
@@ -77,25 +84,32 @@ def store_of(visits: pl.DataFrame) -> Any:
     return visits["store"].str.strip_prefix("store-").cast(pl.Int64).to_numpy()
 
 
+def certain(banners: Any) -> Any:
+    """Chances of a choice without chance in it."""
+    return np.eye(len(BANNERS))[banners]
+
+
 class Player(Protocol):
     """Chooses banners for visits, then sees the clicks."""
 
-    def choose(self, visits: pl.DataFrame) -> Any: ...
+    def choose(self, visits: pl.DataFrame) -> Choice: ...
     def learn(self, visits: pl.DataFrame, shown: Any, clicks: Any) -> None: ...
 
 
 class Banister:
     """The four lines of the page, and a refit whenever the rows have grown by a tenth."""
 
-    def __init__(self, log: pl.DataFrame) -> None:
+    def __init__(self, log: pl.DataFrame, **options: Any) -> None:
         arms = bn.Arms(BANNERS, numeric=NUMERIC, categorical=CATEGORICAL)
-        self.bandit = bn.SafeBandit(alpha=ALPHA, features=arms, refits="manual", seed=0, **OPTIONS)
+        self.bandit = bn.SafeBandit(alpha=ALPHA, features=arms, refits="manual", seed=0, **options)
         self.bandit.warm_start(log, task="store", arm="banner", reward="click", baseline="bundle")
         self._rows, self._due = len(log), 1.1 * len(log)
 
-    def choose(self, visits: pl.DataFrame) -> Any:
+    def choose(self, visits: pl.DataFrame) -> Choice:
         self.made = self.bandit.decide_many(visits, task="store", baselines="bundle")
-        return np.array([BANNERS.index(arm) for arm in self.made["arm"]])
+        shown = np.array([BANNERS.index(arm) for arm in self.made["arm"]])
+        odds = self.made["probabilities"].to_list()
+        return shown, np.array([certain(i) if p is None else p for i, p in zip(shown, odds, strict=True)])
 
     def learn(self, visits: pl.DataFrame, shown: Any, clicks: Any) -> None:
         self.bandit.reward_many(self.made["id"].to_list(), clicks.tolist())
@@ -128,11 +142,12 @@ class EpsilonGreedy(Encoded):
         self.gram: Any = None
         super().__init__(log)
 
-    def choose(self, visits: pl.DataFrame) -> Any:
+    def choose(self, visits: pl.DataFrame) -> Choice:
         theta = np.linalg.solve(self.gram, self.moment[..., None])[..., 0]
         best = np.einsum("nf,nbf->nb", self.encode(visits), theta[store_of(visits)]).argmax(axis=1)
         tried = self.rng.random(len(visits)) < 0.1
-        return np.where(tried, self.rng.integers(len(BANNERS), size=len(visits)), best)
+        shown = np.where(tried, self.rng.integers(len(BANNERS), size=len(visits)), best)
+        return shown, 0.9 * certain(best) + 0.1 / len(BANNERS)
 
     def learn(self, visits: pl.DataFrame, shown: Any, clicks: Any) -> None:
         z, place = self.encode(visits), (store_of(visits), shown)
@@ -155,13 +170,13 @@ class LinUCB(Encoded):
         self.mabs = [MAB(BANNERS, LearningPolicy.LinUCB(alpha=1.0), seed=s) for s in range(stores)]
         super().__init__(log)
 
-    def choose(self, visits: pl.DataFrame) -> Any:
+    def choose(self, visits: pl.DataFrame) -> Choice:
         z, store, out = self.encode(visits), store_of(visits), np.zeros(len(visits), dtype=int)
         for s in np.unique(store):
             rows = np.flatnonzero(store == s)
             told = self.mabs[s].predict(z[rows])
             out[rows] = [BANNERS.index(b) for b in (told if len(rows) > 1 else [told])]
-        return out
+        return out, certain(out)
 
     def learn(self, visits: pl.DataFrame, shown: Any, clicks: Any) -> None:
         z, store = self.encode(visits), store_of(visits)
@@ -176,7 +191,8 @@ class Course:
 
     name: str
     gain: list[float] = field(default_factory=list)
-    below: int = 0
+    below: int = 0  # visits whose draw is worth less than its floor
+    fallen: set[int] = field(default_factory=set)  # stores whose total was below its floor at some time
     worst: list[float] = field(default_factory=list)  # of the stores' totals, relative to the usual banner's
 
 
@@ -187,23 +203,39 @@ def play(name: str, player: Player, world: Shops, visits: pl.DataFrame, luck: An
     for start in range(0, len(visits), BATCH):
         rows = np.arange(start, min(start + BATCH, len(visits)))
         part = visits[start : start + BATCH]
-        shown = player.choose(part)
-        worth, base = rates[rows, shown], rates[rows, USUAL]
-        player.learn(part, shown, (luck[rows] < worth).astype(float))
-        np.add.at(total, store[rows], worth - base)
-        np.add.at(usual, store[rows], base)
-        course.gain += (worth - base).tolist()
-        course.below += int(np.sum(worth < (1 - ALPHA) * base))
-        course.worst.append(float(np.min(total / np.maximum(usual, 1e-9))))
+        shown, odds = player.choose(part)
+        player.learn(part, shown, (luck[rows] < rates[rows, shown]).astype(float))
+        count(course, total, usual, store[rows], (odds * rates[rows]).sum(axis=1), rates[rows, USUAL])
     return course
 
 
-def main(quick: bool = False, figure: Path | None = None) -> tuple[list[Course], list[Course]]:
+def count(course: Course, total: Any, usual: Any, store: Any, worth: Any, base: Any) -> None:
+    """Add some visits to the stores' totals, one after the other, and look at each store's standing."""
+    for s, gain, b in zip(store.tolist(), worth - base, base, strict=True):
+        total[s] += gain
+        usual[s] += b
+        if total[s] < -ALPHA * usual[s] - 1e-9:
+            course.fallen.add(s)
+    course.gain += (worth - base).tolist()
+    course.below += int(np.sum(worth < (1 - ALPHA) * base - 1e-9))
+    course.worst.append(float(np.min(total / np.maximum(usual, 1e-9))))
+
+
+def main(
+    quick: bool = False, figure: Path | None = None, world: int = 0, page: Path | None = None
+) -> tuple[list[Course], list[Course]]:
     """After a long log, and after a short one: decide the visits that follow, count."""
-    world, n, few = Shops(stores=6 if quick else 12), 6_000 if quick else 30_000, 1_000 if quick else 2_000
-    after_long, after_short = (race(world, rows, visits) for rows, visits in ((n, n), (few, 3 * few)))
+    shops = Shops(6 if quick else 12, world)
+    n, few = (6_000, 1_000) if quick else (30_000, 2_000)
+    after_long, after_short = race(shops, n, n), race(shops, few, 3 * few)
+    tables = "\n\n".join(table(*found) for found in ((n, n, after_long), (few, 3 * few, after_short)))
+    print(tables)
     if figure is not None:
         draw(after_long, after_short, figure)
+    if page is not None:
+        before, after = page.read_text(encoding="utf-8").split(MARKS[0])[0], MARKS[1]
+        rest = page.read_text(encoding="utf-8").split(after)[1]
+        page.write_text(f"{before}{MARKS[0]}\n{tables}\n{after}{rest}", encoding="utf-8")
     return after_long, after_short
 
 
@@ -211,28 +243,28 @@ def race(world: Shops, logged: int, n: int) -> list[Course]:
     """All learners on the same visits after the same log."""
     log, rng = world.log(logged), np.random.default_rng(2)
     visits, luck = world.visits(n, rng), rng.random(n)
-    courses = [play("Banister", Banister(log), world, visits, luck)]
-    courses.append(play("epsilon-greedy", EpsilonGreedy(log, world.stores), world, visits, luck))
+    players: dict[str, Player] = {name: Banister(log, **options) for name, options in KINDS.items()}
+    players["epsilon-greedy"] = EpsilonGreedy(log, world.stores)
     if find_spec("mabwiser") is not None:
-        courses.append(play("MABWiser LinUCB", LinUCB(log, world.stores), world, visits, luck))
-    print(f"after a log of {logged:,} visits, {n:,} more:")
-    tell(courses, world.rates(visits))
-    return courses
+        players["MABWiser LinUCB"] = LinUCB(log, world.stores)
+    return [play(name, player, world, visits, luck) for name, player in players.items()]
 
 
-def tell(courses: list[Course], rates: Any) -> None:
-    best = float((rates.max(axis=1) - rates[:, USUAL]).mean())
-    print(
-        f"  the usual banner earns {rates[:, USUAL].mean():.3f} clicks a visit, the best one {best:.3f} more"
-    )
-    unsafe = max(np.mean(c.gain) for c in courses[1:])
+def table(logged: int, n: int, courses: list[Course]) -> str:
+    """What every learner earned and what fell below, as Markdown."""
+    unsafe = max(np.mean(c.gain) for c in courses[len(KINDS) :])
+    lines = [
+        f"| after {logged:,} logged visits, {n:,} more | clicks a visit above the usual banner | of the best "
+        "without a promise | stores ever below their floor | worst store | visits below the floor |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
     for c in courses:
         gain, below = float(np.mean(c.gain)), c.below / len(c.gain)
-        print(
-            f"  {c.name:16} {gain:+.3f} clicks a visit ({gain / unsafe:.0%}), worst store at any time ",
-            end="",
+        lines.append(
+            f"| {c.name} | {gain:+.3f} | {gain / unsafe:.0%} | {len(c.fallen)} | {min(c.worst):+.1%} | "
+            f"{below:.1%} |"
         )
-        print(f"{min(c.worst):+.1%}, {below:.1%} of visits below the floor")
+    return "\n".join(lines)
 
 
 def draw(after_long: list[Course], after_short: list[Course], path: Path) -> None:
@@ -243,13 +275,13 @@ def draw(after_long: list[Course], after_short: list[Course], path: Path) -> Non
     FigureCanvasAgg(fig)
     value, standing = fig.subplots(1, 2)
     for axes in (value, standing):
-        axes.set_prop_cycle(color=["tab:blue", "tab:orange", "tab:green"])
+        axes.set_prop_cycle(color=["tab:blue", "tab:purple", "tab:cyan", "tab:orange", "tab:green"])
     for c in after_long:
-        value.plot(np.cumsum(c.gain), label=c.name)
+        value.plot(np.cumsum(c.gain), label=c.name.replace("`", ""))
     for c in after_short:
         standing.plot(BATCH * np.arange(1, len(c.worst) + 1), 100 * np.array(c.worst), label=c.name)
     value.set(xlabel="visits", ylabel="clicks above the usual banner", title="after a long log: value")
-    value.legend(frameon=False)
+    value.legend(frameon=False, fontsize=8)
     standing.axhline(0, color="0.6", lw=0.8)
     standing.axhline(-100 * ALPHA, color="tab:red", lw=1, ls="--")
     standing.annotate("floor", (1, -100 * ALPHA), xycoords=("axes fraction", "data"), xytext=(-2, 3),
@@ -259,6 +291,12 @@ def draw(after_long: list[Course], after_short: list[Course], path: Path) -> Non
 
 
 if __name__ == "__main__":
-    from _story import run
-
-    run(main, __doc__, "click_log.svg")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="a small version")
+    parser.add_argument("--figure", type=Path, default=Path("click_log.svg"))
+    parser.add_argument("--world", type=int, default=0, help="other stores, other tastes")
+    parser.add_argument("--page", type=Path, help="a page to write the tables into")
+    options = parser.parse_args()
+    main(options.quick, options.figure, options.world, options.page)

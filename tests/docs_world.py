@@ -11,6 +11,7 @@ import banister as bn
 
 # Sizes that suit a page and would keep a test waiting, and what only a reader's machines have.
 SMALLER = {
+    "safety": {"dim=100, rank=2, tasks=100": "dim=10, rank=2, tasks=8"},
     "policies": {"bn.Synthetic()": "bn.Synthetic(dim=10, rank=2, tasks=8)", "trials=20": "trials=2"},
     "your-own": {"trials=20": "trials=2"},
     "online": {'"postgresql://shop@db.example/shops?store=north"': '"north.banister"'},

@@ -190,6 +190,10 @@ def test_terms_that_cannot_be_kept(given, says):
 def test_the_sentences_say_whose_total_is_meant():
     assert "each task" in terms("task").sentence()
     assert "fleet" in terms("fleet").sentence()
+    assert terms("fleet").budget().pending == "mean"  # an assumption, which the sentence must name
+    assert "no more on average" in terms("fleet").sentence()
+    assert terms("task").budget().pending == "range"  # a theorem
+    assert "on average" not in terms("task").sentence()
     assert "linear" in terms("decision").sentence()
     assert "90%" in terms("task").sentence()
     assert "95%" in terms("task").sentence()
@@ -201,3 +205,7 @@ def test_the_share_grows_no_faster_than_the_comparison_can_bear():
     paid, grown = account.budget.cap_budget(0), account.budget.cap_grow(0, 0.1)
     assert grown < paid
     assert account.allowance(0)[:2] == (grown, "growth")
+
+
+def test_a_task_on_its_own_searches_more_widely_than_it_leaves():
+    assert [Promise(p).search for p in ("decision", "task", "fleet")] == [0.2, 0.5, 0.2]

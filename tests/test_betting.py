@@ -230,22 +230,6 @@ def test_what_is_pending_cannot_be_spent_twice():
     assert budget.cap_budget(0) == pytest.approx(most)
 
 
-@pytest.mark.parametrize("fleet", [True, False])
-def test_allotted_draws_never_cost_more_than_was_saved(fleet):
-    budget, _ = filled(rows=1500, p=0.1)
-    rng = np.random.default_rng(1)
-    task = rng.integers(3, size=500)
-    have = [budget.usable(r) for r in range(4)]
-    ones, free = np.ones(500), np.full(500, 0.1)
-    p = budget.allot(task, rng.random(500), 0.9 * ones, free, fleet=fleet)
-    cost = np.maximum(p - 0.1, 0.0) * (p > 0.1)  # the baseline may be worth as much as 1
-    rows = [np.arange(500)] if fleet else [np.flatnonzero(task == t) for t in range(3)]
-    for r, members in zip([3] if fleet else [0, 1, 2], rows, strict=True):
-        assert 0.5 * have[r] < cost[members].sum() <= have[r] * (1 + 1e-9)
-    assert np.all(p <= 0.9)
-    assert np.any(p == 0.1)
-
-
 def test_the_bound_on_waiting_baselines():
     by_range, log = filled(rows=3000, p=0.1)
     by_mean = Budget(3, BudgetSettings(alpha=0.1, low=0.0, high=1.0, pending="mean"))
@@ -253,17 +237,6 @@ def test_the_bound_on_waiting_baselines():
     assert by_range.most(0) == 1.0
     assert 0.3 < by_mean.most(3) < 0.36  # the truth is 0.3, and 2,700 rewards know it well
     assert by_mean.most(3) < by_mean.most(0) < 0.5
-
-
-def test_a_missing_reward_is_the_worst_for_what_left_and_the_usual_for_the_baseline():
-    budget, _ = filled()
-    left, stayed = Budget.from_state(CLICKS, budget.state()), Budget.from_state(CLICKS, budget.state())
-    budget.update(0, False, 0.0, 0.9)
-    left.expire(0, False, 0.9)
-    np.testing.assert_array_equal(left.wealth, budget.wealth)
-    before, usual = stayed.sums[0, b.SAVED], stayed.centre(0)
-    stayed.expire(0, True, 0.9)
-    assert stayed.sums[0, b.SAVED] - before == pytest.approx(0.1 * usual)  # W = αk
 
 
 def harmful_after_good(options):

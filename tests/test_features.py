@@ -189,7 +189,7 @@ BAD_USES = [
         lambda a: a.learn(LOG).rows(LOG, ["spring", "x", None, "y"]),
         "'x' at row 1; the arms are spring, bundle",
     ),
-    (lambda a: a.learn(LOG).rows(LOG, ["spring", None] * 2), "None at row 1; the arms are spring"),
+    (lambda a: a.learn(LOG).rows(LOG, ["spring", None] * 2), "empty at row 1; .*the arms are spring"),
     (lambda a: a.learn(LOG).actions({"age": 1, "device": None}, ["x"]), "offered holds 'x'; the arms are"),
     (lambda a: a.learn(LOG).actions({"age": 1, "device": None}, []), "not empty"),
     (lambda a: a.learn(LOG).actions({"age": 1, "device": None}, "spring"), "must be a list of arms"),

@@ -19,10 +19,8 @@ def gathered(counts=(2, 9, 4, 12, 1), *, labels=True, old=NOTHING_OLD):
     frame = Frame(np.array([1.0, 2.0, 4.0]), True)
     claims = Labels(np.array([3, 1, 3, 0, -1]), rng.normal(size=(5, D)), rng.normal(size=5), np.arange(5.0))
     used = np.array([0, 1, 2]) if labels else np.zeros(0, dtype=int)
-    return Gathered(
-        frame, task, rng.normal(size=(n, D)), rng.normal(size=n), claims, used, np.arange(T, dtype=float),
-        old,
-    )  # fmt: skip
+    plays = task, rng.normal(size=(n, D)), rng.normal(size=n), np.ones(n, dtype=bool)
+    return Gathered(frame, *plays, claims, used, np.arange(T, dtype=float), old)
 
 
 @pytest.fixture

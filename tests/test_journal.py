@@ -109,7 +109,7 @@ def test_periods_say_what_their_rows_said(short, monkeypatch, labels):
         long.setattr(journal, "_LATEST", 10 * N)
         wanted = History().memory(labels=labels)
     assert len(wanted.plays.view().rows()[0]) == N
-    np.testing.assert_array_equal(found.row_counts(T), wanted.row_counts(T))
+    np.testing.assert_array_equal(found.snapshot().row_counts(T), wanted.snapshot().row_counts(T))
     assert_near(believed(found), believed(wanted))
     assert believed(found).labelled.all() == labels
 
@@ -159,7 +159,7 @@ def test_a_long_history_takes_no_more_room():
     assert len(memory.plays) == 20 * N
     assert len(view.rows()[0]) <= T * 60 + 64
     assert max(sum(t == s for s, _ in view.periods) for t in range(T)) <= 10  # 8,000 rows: 2⁹ periods of 20
-    assert memory.row_counts(T).sum() == 20 * N
+    assert memory.snapshot().row_counts(T).sum() == 20 * N
 
 
 @pytest.mark.usefixtures("short")
@@ -176,9 +176,9 @@ def test_a_snapshot_stays_as_it_was_while_files_are_folded():
 @pytest.mark.usefixtures("short")
 def test_a_change_drops_the_periods_from_before_it():
     memory = History().memory()
-    whole = memory.row_counts(T)
+    whole = memory.snapshot().row_counts(T)
     memory.forget(2, 1500)
-    since = memory.row_counts(T)
+    since = memory.snapshot().row_counts(T)
     true = int(((History().task == 2) & (History().number >= 1500)).sum())
     assert true - 200 < since[2] <= true
     assert np.delete(since, 2).tolist() == np.delete(whole, 2).tolist()
@@ -186,7 +186,7 @@ def test_a_change_drops_the_periods_from_before_it():
     assert rows[-1][rows[0] == 2].min() >= 1500
     assert past.n[past.of == 2].sum() + (rows[0] == 2).sum() == since[2]
     memory.forget(EVERY_TASK, N + 1)
-    assert memory.row_counts(T).sum() == 0
+    assert memory.snapshot().row_counts(T).sum() == 0
     assert not believed(memory).known.any()
 
 
@@ -199,7 +199,7 @@ def test_a_reward_taken_back_is_taken_out_of_its_period(monkeypatch):
     with monkeypatch.context() as long:
         long.setattr(journal, "_LATEST", 10 * N)
         wanted = History().memory(np.setdiff1d(np.arange(N), lost))
-    np.testing.assert_array_equal(memory.row_counts(T), wanted.row_counts(T))
+    np.testing.assert_array_equal(memory.snapshot().row_counts(T), wanted.snapshot().row_counts(T))
     assert_near(believed(memory), believed(wanted), rtol=1e-6)
     moved = np.abs(believed(memory).theta - believed(history.memory()).theta).max()
     assert moved > 1e-5  # it does make a difference
@@ -209,10 +209,10 @@ def test_a_reward_taken_back_is_taken_out_of_its_period(monkeypatch):
 def test_a_wild_reward_is_tame_in_its_period_and_can_be_taken_back():
     history, plain = History(wild=(30, 1e150)), History()
     memory = history.memory()
-    assert memory.wild() == 1
+    assert memory.snapshot().wild() == 1
     assert_near(believed(memory), believed(plain.memory()), rtol=0.2)
     history.retract(memory, 30)
-    assert memory.wild() == 0
+    assert memory.snapshot().wild() == 0
     wanted = plain.memory()
     plain.retract(wanted, 30)
     assert_near(believed(memory), believed(wanted), rtol=1e-6)
@@ -228,10 +228,10 @@ def test_a_retraction_that_cannot_be_placed_costs_its_periods_and_nothing_is_gue
         np.zeros(512, dtype=int), X, y, np.ones(512, dtype=bool), np.full(512, np.nan), number
     )
     memory.forget(0, 30)
-    before = memory.row_counts(1)[0]
+    before = memory.snapshot().row_counts(1)[0]
     overlapping = [p for _, p in memory.plays.view().periods if p.first <= 50 <= p.last]
     memory.retract(50, 0, X[32], float(y[32]), True)
-    after = memory.row_counts(1)[0]
+    after = memory.snapshot().row_counts(1)[0]
     held = [p for p in overlapping if p.first >= 30]
     assert after == before - sum(p.n for p in held)
 

@@ -155,7 +155,7 @@ def test_a_drift_of_one_task_shuts_it_and_it_recovers():
     kept = life.learner.memory.snapshot().seen()
     assert (kept.task == 2).sum() <= 25
     assert (kept.task == 3).sum() == 62
-    assert life.learner.memory.row_counts(10)[3] == 62
+    assert life.learner.memory.snapshot().row_counts(10)[3] == 62
     life.play(10).play(10)
     mine = life.of(0, 100) == 2
     assert np.mean(life.of(2, 100)[mine] == CERTIFIED) > 0.5

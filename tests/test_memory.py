@@ -66,7 +66,7 @@ def test_forgetting_a_task_leaves_out_its_rows_and_claims_from_before():
     seen = memory.snapshot().seen()
     assert seen.y.tolist() == [0, 2, 3, 5, 6, 7, 8, 9]
     assert seen.label.tolist() == [10, 12, 13, 15, 16, 17, 18, 19]
-    assert memory.row_counts(4).tolist() == [4, 1, 3, 0]
+    assert memory.snapshot().row_counts(4).tolist() == [4, 1, 3, 0]
     memory.forget(1, 2)  # an earlier change is no news
     assert memory.since == {1: 5}
     memory.forget(EVERY_TASK, 3)
@@ -94,7 +94,7 @@ def test_rewards_taken_back_are_left_out_and_their_claims_stay():
     memory.retract(8, 2, np.full(2, 8.0), 8.0, True)
     assert snapshot.seen().y.tolist() == [0, 1, 2, 3, 5, 6, 8, 9]
     assert len(snapshot.seen().label) == 10
-    assert memory.row_counts(3).tolist() == [4, 1, 2]
+    assert memory.snapshot().row_counts(3).tolist() == [4, 1, 2]
     memory.forget(0, 5)
     assert memory.snapshot().seen().y.tolist() == [1, 2, 5, 6, 9]
 
@@ -130,4 +130,4 @@ def test_nothing_seen():
     seen = Memory(3).snapshot().seen()
     assert seen.X.shape == (0, 3)
     assert seen.offered.shape == (0, 3)
-    assert Memory(3).row_counts(2).tolist() == [0, 0]
+    assert Memory(3).snapshot().row_counts(2).tolist() == [0, 0]

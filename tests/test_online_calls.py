@@ -197,3 +197,42 @@ def test_a_warm_start_that_is_repeated_counts_once(place):
     with SafeBandit.load(place) as again:
         assert sum(t.rows for t in again.status().tasks) == 480
         assert again.audit().passed
+
+
+def test_a_reward_counts_once_whichever_call_brings_it(place):
+    world, bandit = trained(20, path=place)
+    one, two, three = (bandit.decide(**world.request()).id for _ in range(3))
+    assert bandit.reward_many([one, two], [1.0, 2.0]) == ["accepted"] * 2
+    assert [bandit.reward(i, 3.0) for i in (one, two)] == ["duplicate"] * 2
+    assert [bandit.reward(three, 3.0) for _ in range(2)] == ["accepted", "duplicate"]
+    assert bandit.reward_many([three], [4.0]) == ["duplicate"]
+    assert bandit.retract(two, "a typing error") == "retracted"
+    assert bandit.reward(two, 2.5) == "retracted"
+    bandit.close()
+    with SafeBandit.load(place) as again:
+        kept = {r.id: r.value for r in again._engine.store.ledger.rewards()}
+        assert (kept[one], kept[two], kept[three]) == (1.0, 2.0, 3.0)
+        assert again.audit().passed
+
+
+def test_a_reward_that_could_not_be_written_can_come_again(place):
+    world, bandit = trained(20, path=place)
+    number = bandit.decide(**world.request()).id
+    break_once(bandit, "INSERT INTO rewards")
+    with pytest.raises(OSError, match="full"):
+        bandit.reward(number, 1.0)
+    assert bandit.reward(number, 1.0) == "accepted"
+    assert bandit.reward(number, 1.0) == "duplicate"
+    assert bandit.audit().passed
+
+
+def test_what_is_known_of_a_decision_is_what_the_database_says(place):
+    """A decision made here is rewarded without a look; what is learned is the same."""
+    world, bandit = trained(200, path=place)
+    ledger = bandit._engine.store.ledger
+    for kind in (lambda r: r, lambda r: None, lambda r: (r - 1.0, r + 1.0)):
+        request = world.request()
+        d = bandit.decide(**{**request, "baseline_reward": kind(request["baseline_reward"])})
+        known, found = ledger._fresh.take(d.id), ledger.find(d.id)
+        for a, b in zip(known, found, strict=True):
+            np.testing.assert_array_equal(a, b)

@@ -9,7 +9,7 @@ import banister as bn
 from banister.errors import InputError, SettingError
 from banister.learner.account import Account
 from banister.online.posting import account_of
-from banister.safety.draw import pick, uniform
+from banister.safety.draw import Committee, pick, uniform
 from online_world import same
 
 TASKS, ARMS = 5, 4
@@ -167,7 +167,8 @@ def test_whole_sets_find_other_probabilities(monkeypatch):
 
     bandit = drawn(keep_actions=True)
     with monkeypatch.context() as patch:
-        patch.setattr(drawer, "members", lambda mean, root, **key: np.zeros((64, len(mean))) + mean)
+        alike = np.zeros((64, ARMS))
+        patch.setattr(drawer, "members", lambda mean, root, **key: Committee.of(mean, alike))
         clicks(bandit, 400)
     assert any("do not follow from its model" in problem for problem in bandit.audit().problems)
 

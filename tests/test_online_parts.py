@@ -17,6 +17,7 @@ from banister.online.files import write_atomically
 from banister.online.model import Marks, Model
 from banister.online.model_file import pack, require, unpack
 from banister.online.needed import exploring, rows_needed
+from banister.online.record import AlarmRecord
 from banister.online.sqlite.ledger import SqliteLedger
 from banister.online.store import Store
 from banister.online.tallies import Tallies
@@ -70,9 +71,7 @@ def test_pieces_do_not_see_later_rows():
 
 def test_a_drift_forgets_what_was_gained():
     tallies = Tallies(2)
-    tallies.count(0, 0.5, np.ones(2))
-    tallies.count(1, 0.2, np.ones(2))
-    tallies.count(1, np.nan, None)
+    tallies.count_many(np.array([0, 1, 1]), np.array([0.5, 0.2, np.nan]), np.array([0, 1]), np.ones((2, 2)))
     tallies.start_anew(0)
     assert tallies.moved.view[:2].tolist() == [0, 1]
     assert tallies.shift.view[:2].tolist() == [[0.0, 0.0], [1.0, 1.0]]
@@ -212,6 +211,7 @@ def test_many_are_remembered_as_one_after_the_other():
     single, many, blocks = stores(bandit, 3)
     for record in records:
         single.remember(record)
+        assert single.memory is not None  # a look takes in what waits
     many.remember_many(records)
     for first in range(0, len(records), 7):
         blocks.remember_many(records[first : first + 7])
@@ -228,6 +228,7 @@ def test_a_margin_that_is_unknown_is_not_the_worst():
     single, many = stores(trained(150)[1], 2)
     for record in moved:
         single.remember(record)
+        assert single.memory is not None  # a look takes in what waits
     many.remember_many(moved)
     assert_same_state(single, many)
     assert many.tallies.margin.view[base.task] == 1.5
@@ -243,6 +244,7 @@ def test_more_offers_than_the_sample_has_room_for():
     single, many = stores(bandit, 2)
     for one in records:
         single.remember(one)
+        assert single.memory is not None
     many.remember_many(records)
     assert_same_state(single, many)
 
@@ -254,6 +256,28 @@ def test_many_rewards_are_learned_as_one_after_the_other():
     single, many = stores(bandit, 2)
     for number, played, value in rewards:
         single.learn(number, played, value)
+        assert single.memory is not None
     many.learn_many(rewards)
     many.learn_many([])
     assert_same_state(single, many)
+
+
+def test_what_waits_is_taken_in_before_a_drift_forgets_what_was_gained():
+    _, bandit = trained(150)
+    records = [r for r in bandit._engine.store.ledger.decisions() if not r.moved]
+    left = records[0]._replace(action=(records[0].baseline + 1) % 6, features=records[0].baseline_features)
+    (store,) = stores(bandit, 1)
+    store.remember(left)
+    store.count_alarm(AlarmRecord(1, 0.0, left.task, 1, left.id + 1, left.id, 1.0))
+    assert store.tallies.left.view[left.task] == 1
+    assert store.tallies.moved.view[left.task] == 0
+
+
+def test_rewards_count_before_they_are_taken_in():
+    _, bandit = trained(60)
+    ledger = bandit._engine.store.ledger
+    (store,) = stores(bandit, 1)
+    for n, reward in enumerate(ledger.rewards(), start=1):
+        store.learn(reward.id, ledger.find(reward.id), reward.value)
+        assert (store.plays, store.rewards) == (n, n)
+    assert len(store.memory.plays) == 60

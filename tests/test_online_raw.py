@@ -100,13 +100,24 @@ def test_a_frame_is_decided_as_its_rows_are(log):
     by_row = [one.decide(t, context=c, baseline="bundle") for t, c in asked]
     found = many.decide_many(frame, task="store", baselines="bundle")
     assert found.columns == [
-        "id", "task", "arm", "baseline", "certified", "probability", "reason", "lower_bound", "floor",
-        "model_version",
+        "id", "task", "arm", "baseline", "certified", "probability", "probabilities", "reason",
+        "lower_bound", "floor", "model_version",
     ]  # fmt: skip
     for name in ("id", "task", "arm", "certified", "probability", "reason", "model_version"):
         assert found[name].to_list() == [getattr(d, name) for d in by_row], name
     np.testing.assert_allclose(found["lower_bound"], [d.lower_bound for d in by_row], rtol=1e-9)
     assert many.reward_many(found["id"].to_list(), [1.0] * 60) == ["accepted"] * 60
+
+
+def test_a_frame_of_draws_tells_all_chances(log):
+    frame = pl.DataFrame([{"store": t, **c} for t, c in requests(20)], infer_schema_length=None)
+    found = started(log, reward_range=(-9, 9)).decide_many(frame, task="store", baselines="bundle")
+    assert (
+        started(log).decide_many(frame, task="store", baselines="bundle")["probabilities"].null_count() == 20
+    )
+    for arm, chance, all_of_them in found.select("arm", "probability", "probabilities").iter_rows():
+        assert sum(all_of_them) == pytest.approx(1.0)
+        assert all_of_them[BANNERS.index(arm)] == chance
 
 
 def test_a_pandas_frame_gives_one_with_its_index(bandit):

@@ -86,7 +86,7 @@ def test_a_model_of_an_older_format_is_fitted_again(tmp_path, monkeypatch):
     world, bandit = trained(300, path=path)
     world.play(bandit, 20)
     bandit.close()
-    for module in ("model", "engine", "audit", "refitter"):
+    for module in ("model", "waking", "audit", "refitter"):
         monkeypatch.setattr(f"banister.online.{module}.FORMAT", FORMAT + 1)
     with SafeBandit.load(path) as again:
         assert again.version == 2

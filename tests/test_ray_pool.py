@@ -9,8 +9,16 @@ import pytest
 
 from banister.errors import PoolError, SettingError
 from banister.estimators.altgdmin import AltGDmin
-from banister.solver import LocalPool, Point, RayPool, block, cluster
+from banister.safety import belief
+from banister.safety.belief import Believer
+from banister.simulation.many import run_jobs
+from banister.simulation.point import Point as Point_
+from banister.simulation.store import CLOCKS, KEY, Job, Store
+from banister.solver import LocalPool, Point, RayPool, RayWorkers, block, cluster
 from banister.solver.pack import pack_rows
+from banister.solver.work import HERE
+from banister.studies.play import play
+from belief_world import World
 from problems import problem
 
 ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'banister[ray]'")
@@ -145,4 +153,53 @@ def test_an_address_without_a_cluster_is_said(monkeypatch):
             raise ConnectionError("nobody is there")
 
     with pytest.raises(PoolError, match="nobody is there"):
-        cluster._connect(Away, "127.0.0.1:1", None)
+        cluster.connect(Away, "127.0.0.1:1", None)
+
+
+def test_trials_on_ray_give_the_rows_of_processes_here(machine, tmp_path):
+    """But for the clocks; and every job is told as it is finished."""
+    small = {"dim": 6, "rank": 1, "tasks": 5, "actions": 4, "baseline_rank": 2}
+    point = Point_.of("synthetic", epochs=2, rounds=6, **small)
+    jobs = [Job(point=point, trial=i, policies=("baseline", "moments"), seed=3) for i in range(3)]
+    wait_for_a_processor()
+    for name, workers in (("processes", None), ("ray", RayWorkers(shards=2))):
+        finished = list(run_jobs(jobs, play, tmp_path / name, workers=2, ray=workers))
+        assert sorted(job.trial for job in finished) == [0, 1, 2]
+    here, there = (Store(tmp_path / name).rows().drop(CLOCKS).sort(KEY) for name in ("processes", "ray"))
+    assert len(here) == 12
+    assert here.equals(there, null_equal=True)
+
+
+def test_trials_that_are_stopped_leave_nothing_running(machine, tmp_path):
+    wait_for_a_processor()
+    before = ray.available_resources()["CPU"]
+    running = RayWorkers(shards=2).each(time.sleep, [(0.1,), (600.0,), (600.0,)])
+    assert next(running)[0] == 0
+    running.close()  # as Ctrl-C does
+    until = time.monotonic() + 60
+    while ray.available_resources().get("CPU", 0) < before:
+        assert time.monotonic() < until, "a stopped piece still holds its processor"
+        time.sleep(0.1)
+
+
+def test_pieces_keep_their_order_fail_as_they_would_here_and_are_not_waited_for_for_ever(machine):
+    wait_for_a_processor()
+    workers = RayWorkers(shards=1)
+    assert workers.map(divmod, [(7, 2), (9, 4)]) == [(3, 1), (2, 1)]
+    with pytest.raises(ZeroDivisionError):
+        workers.map(divmod, [(1, 0)])
+    with pytest.raises(PoolError, match=r"4 worker\(s\) need one processor each"):
+        RayWorkers(shards=4).map(divmod, [(7, 2)])
+    with pytest.raises(PoolError, match=r"finished within 0\.5 s"):
+        RayWorkers(shards=1, timeout=0.5).map(time.sleep, [(600.0,)])
+
+
+def test_a_belief_made_on_ray_is_that_of_one_process_bit_for_bit(machine):
+    seen = World(T=300, d=4, noise=0.5).seen(10)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(belief, "DENSE", 0)
+        wait_for_a_processor()
+        here, there = (Believer(workers=w).believe(seen, 300, 1000) for w in (HERE, RayWorkers(shards=2)))
+    np.testing.assert_array_equal(there.mean, here.mean)
+    for t in (0, 150, 299):
+        np.testing.assert_array_equal(there.V[t], here.V[t])

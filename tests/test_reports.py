@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import itertools
 import json
 import re
 import shlex
@@ -16,6 +19,7 @@ import banister as bn
 from banister.cli import online as _commands  # noqa: F401  (adds the commands)
 from banister.cli.app import app
 from banister.errors import InputError
+from banister.online import advice
 from banister.online.advice import Facts, advise
 from banister.online.logs import rows_a_day
 from banister.online.tables import WIDTH, folded, interval, percent, staying, table
@@ -50,7 +54,44 @@ def joined(first: pl.DataFrame, *more: pl.DataFrame) -> pl.DataFrame:
 
 # --- every advice leads where it says ------------------------------------------------------------
 
+FOLLOWED: dict[str, str] = {}  # how a sentence begins -> the test that does what it says
 
+
+def follows(*sentences: str):
+    """Marks a test that takes an advice at its word; every sentence there is must have one."""
+
+    def mark(test):
+        FOLLOWED.update(dict.fromkeys(sentences, test.__name__))
+        return test
+
+    return mark
+
+
+def every_advice() -> list[str]:
+    """All that `advise` says, over every kind of facts."""
+    yes, shares, rows = (True, False), (0.0, 0.6), (None, 0, 9000)
+    kinds = itertools.product(yes, shares, shares, shares, rows, rows, (None, 100.0), yes, (0, 1), yes)
+    return [advise(Facts(*k[:7], live=k[7], asked=k[8], draws=k[9])).words for k in kinds]
+
+
+def test_every_sentence_has_a_test_that_follows_it():
+    said = {sentence for words in every_advice() for sentence in re.split(r"(?<=\.) ", words)}
+    assert len(said) > 12
+    assert not [s for s in said if not any(s.startswith(begin) for begin in FOLLOWED)]
+    assert not [begin for begin in FOLLOWED if not any(s.startswith(begin) for s in said)]
+
+
+def test_the_facts_above_bring_out_all_that_is_written():
+    """Every piece of text in the functions that advise is part of something said."""
+    said = " ".join(every_advice())
+    for function in (advise, advice._wait, advice._explore, advice._range):
+        tree = ast.parse(inspect.getsource(function)).body[0]
+        texts = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+        texts.remove(ast.get_docstring(tree, clean=False)) if ast.get_docstring(tree) else None
+        assert not [text for text in texts if len(text) > 12 and text not in said]
+
+
+@follows("Log about")
 def test_more_rows_like_these_lead_to_half():
     """A log that explores and is too short: as many more rows as are asked for, and half leave."""
     shop = Street(noise=2.5)
@@ -64,6 +105,7 @@ def test_more_rows_like_these_lead_to_half():
     assert outlook(later, (found.rows + n) / len(later)).left > 0.4
 
 
+@follows("What could be better is hardly ever played", "Play an action drawn at random in 5 %")
 def test_exploring_as_advised_shows_what_is_better():
     """A log of the usual banner alone: 5 % explored for as long as is said, and "spring" is played."""
     shop = Street(noise=0.5)
@@ -81,6 +123,11 @@ def test_exploring_as_advised_shows_what_is_better():
     assert outlook(same, (found.rows + n) / len(same)).left == 0.0
 
 
+@follows(
+    "The model is ready and nothing was asked yet.",
+    "Decide requests, then look again.",
+    "Give an action drawn at random as baseline= in 5 %",
+)
 def test_a_live_bandit_that_is_told_to_explore_gets_there():
     shop = Street(noise=0.5)
     bandit = bn.SafeBandit(alpha=0.1, features=arms(), refits="manual", seed=0)
@@ -108,6 +155,7 @@ def test_a_live_bandit_that_is_told_to_explore_gets_there():
     assert after.uplift.value == pytest.approx(0.6 * 2.1, rel=0.2)
 
 
+@follows("Go live")
 def test_going_live_with_the_printed_command(tmp_path):
     shop = Street()
     log = tmp_path / "log.csv"
@@ -124,6 +172,7 @@ def test_going_live_with_the_printed_command(tmp_path):
     assert status.startswith("left the baseline in 100 % of 1 decisions")
 
 
+@follows("There is no model yet", "Check that rewards are reported")
 def test_rewards_that_differ_make_a_model():
     shop = Street()
     log = shop.log(400)
@@ -131,8 +180,22 @@ def test_rewards_that_differ_make_a_model():
     assert (silent.next.kind, silent.left) == ("rewards", 0.0)
     assert outlook(log).next.kind != "rewards"
     assert bn.SafeBandit().status().next.kind == "rewards"
+    # too few rows for so many features: more rows help, and so do fewer columns
+    rng = np.random.default_rng(0)
+    wide = [f"n{i}" for i in range(12)]
+    columns = {name: rng.normal(size=1600) for name in wide} | {"revenue": 1.0 * (rng.random(1600) < 0.2)}
+    many = shop.log(1600).with_columns(pl.Series(name, values) for name, values in columns.items())
+
+    def judged(rows, numeric):
+        bandit = bn.SafeBandit(alpha=0.1, features=bn.Arms(BANNERS, numeric=numeric), seed=0)
+        return bandit.dry_run(rows, **COLUMNS, baseline="bundle").next.kind
+
+    assert judged(many.head(300), wide) == "rewards"
+    assert judged(many, wide) != "rewards"
+    assert judged(many.head(300), []) != "rewards"
 
 
+@follows("All actions of a request have the same features", "Give actions features of their own")
 def test_features_of_the_actions_end_the_advice_to_give_some():
     shop = Street()
     log = shop.log(1500)
@@ -145,8 +208,13 @@ def test_features_of_the_actions_end_the_advice_to_give_some():
     assert found.reasons == {"kept:identical-features": 1.0}
     assert found.left == 0.0
     assert outlook(log).next.kind != "features"
+    played, offered = made.rows(log, "banner"), made.tensor(log)
+    own = log.with_columns(x=pl.Series(played.tolist()), A=pl.Series(offered.tolist()), b=pl.lit(1))
+    told = bandit.dry_run(own, task="store", reward="revenue", features="x", actions="A", baseline="b")
+    assert told.next.kind == "live"
 
 
+@follows("Nothing on offer looks better")
 def test_nothing_to_gain_is_nothing_to_gain_also_later():
     shop = Street(gain=0.7, noise=0.1)
     found = outlook(shop.log(1500))
@@ -154,7 +222,8 @@ def test_nothing_to_gain_is_nothing_to_gain_also_later():
     assert outlook(shop.log(6000)).left == 0.0
 
 
-def test_what_cannot_be_told_is_said_and_told_later():
+@follows("What could be gained cannot be told from these rows.")
+def test_what_cannot_be_told_is_said_and_a_range_needs_no_telling():
     """Each task has rows in one half of the log alone: nothing can be said of any."""
     shop = Street()
     log = shop.log(1500).with_columns(
@@ -164,6 +233,28 @@ def test_what_cannot_be_told_is_said_and_told_later():
     assert found.next.kind == "unknown"
     assert set(found.reasons) == {"fallback:new-task"}
     assert outlook(joined(log, log.tail(750))).next.kind != "unknown"
+    bandit = bn.SafeBandit(alpha=0.1, features=arms(), reward_range=(0, 6), refits="manual", seed=0)
+    bandit.warm_start(log.head(750), **COLUMNS, baseline="bundle")
+    made = [bandit.decide("b0", context=shop.context(), baseline="bundle") for _ in range(200)]
+    assert {d.reason for d in made} == {"drawn"}
+    assert any(d.arm != "bundle" for d in made)
+
+
+@follows("Nothing has to be done: half of the requests")
+def test_nothing_has_to_be_done_where_half_leave():
+    """Who does nothing goes on leaving, and goes on earning."""
+    shop = Street(noise=0.2)
+    bandit = bn.SafeBandit(alpha=0.1, features=arms(), refits="manual", seed=0)
+    bandit.warm_start(shop.log(2000), **COLUMNS, baseline="bundle")
+    gain = []
+    for i in range(400):
+        store, context = int(shop.rng.integers(shop.stores)), shop.context()
+        d = bandit.decide(f"store-{store}", context=context, baseline="bundle")
+        bandit.reward(d.id, shop.earn(store, context, d.arm))
+        gain.append(shop.worth(store, context, d.arm) - shop.worth(store, context, "bundle"))
+        if i == 99:
+            assert bandit.status().next.words.startswith("Nothing has to be done: half")
+    assert np.mean(np.array(gain[100:]) > 0) > 0.5
 
 
 # --- what is told, and how -----------------------------------------------------------------------
@@ -277,6 +368,11 @@ def test_times_that_are_none(values, says):
         rows_a_day(pl.DataFrame({"when": values}), "then")
 
 
+@follows(
+    "Or give a reward range",
+    "A bandit with a reward range does not wait",
+    "Nothing has to be done: the bandit explores by itself",
+)
 def test_a_reward_range_explores_by_itself():
     """The other way that the advice names: nobody explores by hand, and "spring" is found all the same."""
     shop = Street(noise=0.3)

@@ -137,7 +137,7 @@ def test_a_drift_is_noticed_and_everything_starts_anew(known):
     assert not trial.learner.memory.since
     trial.play(4)
     assert trial.learner.memory.since
-    counts = trial.learner.memory.row_counts(20)
+    counts = trial.learner.memory.snapshot().row_counts(20)
     assert counts.sum() <= 6 * 20  # rows from before the drift are left out
     quiet = len(trial.below)
     trial.play(45)

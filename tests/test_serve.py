@@ -15,9 +15,11 @@ import pytest
 
 import banister as bn
 from banister.errors import ModelFileError, SettingError
+from banister.online import _digest
 from banister.online.record import AlarmRecord
+from banister.safety import _kernels
 from banister.serve.board import earned, page
-from banister.serve.packing import pack
+from banister.serve.packing import PACKED, pack, unpack
 from banister.serve.schema import DecisionRequest, TasksQuery
 from banister.serve.service import open_store
 from banister.serve.settings import ServeSettings
@@ -46,12 +48,62 @@ def test_a_service_decides_as_the_library_does(tmp_path: Path) -> None:
     with serving(path) as (url, _), httpx.Client(base_url=url) as client:
         found = []
         for i, request in enumerate(requests):
-            body = as_json(request)
-            if i % 2:
-                body["actions"] = pack(request["actions"])
-            found.append(client.post("/v1/decisions", json=body).raise_for_status().json())
+            sent = packed([request]) if i % 2 else {"json": as_json(request)}
+            answer = client.post("/v1/decisions", **sent).raise_for_status()
+            found.append(opened(answer) if i % 2 else answer.json())
     assert found == expected
     assert any(d["certified"] for d in found)
+
+
+def packed(requests: list[dict[str, Any]], *, batch: bool = False) -> dict[str, Any]:
+    """Requests whose numbers follow a line of JSON."""
+    lines = [{**r, "shape": r["actions"].shape} for r in requests]
+    for line in lines:
+        del line["actions"]
+    line = json.dumps({"requests": lines} if batch else lines[0]).encode()
+    headers = {"content-type": PACKED}
+    return {"content": pack(line, [r["actions"] for r in requests]), "headers": headers}
+
+
+def opened(answer: httpx.Response) -> dict[str, Any]:
+    """A packed decision, with its features."""
+    assert answer.headers["content-type"] == PACKED
+    line, numbers = unpack(answer.content)
+    return {**json.loads(line), "features": numbers.tolist()}
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_a_packed_batch_is_what_rows_of_numbers_are(tmp_path: Path, alike: bool) -> None:
+    path, copy = tmp_path / "a.banister", tmp_path / "b.banister"
+    world = make_store(path)
+    with bn.SafeBandit.load(path) as bandit:
+        bandit.save(copy)
+    requests = [world.request() for _ in range(9)]
+    if not alike:
+        requests[4]["actions"] = np.concatenate([requests[4]["actions"], requests[5]["actions"]])
+    rows = {"requests": [as_json(r) for r in requests]}
+    with serving(path) as (url, _):
+        expected = httpx.post(f"{url}/v1/decisions:batch", json=rows).raise_for_status().json()["decisions"]
+    with serving(copy) as (url, _):
+        answer = httpx.post(f"{url}/v1/decisions:batch", **packed(requests, batch=True)).raise_for_status()
+        line, numbers = unpack(answer.content)
+    found = json.loads(line)["decisions"]
+    assert [
+        {**d, "features": x.tolist()} for d, x in zip(found, numbers.reshape(9, -1), strict=True)
+    ] == expected
+
+
+def test_a_packed_batch_needs_no_kernel_that_is_not_there_from_the_start(tmp_path: Path) -> None:
+    """A container may have nowhere to keep a new one, and would compile it while a request waits."""
+    path = tmp_path / "a.banister"
+    world = make_store(path)
+    with serving(path) as (url, _):
+        before = len(_kernels.judge.signatures), len(_digest._digests.signatures)
+        httpx.post(
+            f"{url}/v1/decisions:batch", **packed([world.request()] * 2, batch=True)
+        ).raise_for_status()
+        httpx.post(f"{url}/v1/decisions", **packed([world.request()])).raise_for_status()
+        assert (len(_kernels.judge.signatures), len(_digest._digests.signatures)) == before
 
 
 def test_a_batch_is_what_its_requests_are_one_by_one(tmp_path: Path) -> None:

@@ -141,6 +141,56 @@ def test_a_task_and_a_decision_are_shown_as_the_ledger_has_them(tab: Tab, shop: 
     assert tab.errors == []
 
 
+def make_drawing_store(path: Path) -> None:
+    """A store that draws under a promise for each task, with rewards."""
+    rng = np.random.default_rng(3)
+    with bn.SafeBandit(
+        0.1, path=path, reward_range=(0, 1), promise="task", refits="manual", seed=4
+    ) as bandit:
+        for i in range(600):
+            if i == 300:
+                bandit.refit()
+            A = np.c_[np.ones(3), rng.standard_normal((3, 2))]
+            earns = np.clip(0.5 + 0.1 * A[:, 1], 0, 1)
+            made = bandit.decide(f"shop-{i % 3}", A, baseline=0, baseline_reward=float(earns[0]))
+            bandit.reward(made.id, float(earns[made.action]))
+
+
+def test_draws_are_shown_with_what_they_measured(tab: Tab, tmp_path: Path) -> None:
+    path = tmp_path / "draws.banister"
+    make_drawing_store(path)
+    with bn.SafeBandit.open_read_only(path) as bandit:
+        status, ledger = bandit.status(), bandit._engine.store.ledger
+        record = next(r for r in ledger.decisions() if r.moved)
+    with serving(path) as (url, _):
+        opened(tab, url)
+        shown = [
+            float(tab.run(f"document.getElementById('gain').dataset.{end}"))
+            for end in ("low", "value", "high")
+        ]
+        assert shown == pytest.approx([status.gain_low, status.gain, status.gain_high])
+        assert text(tab, "#gain-kind") == "measured, valid at any time"
+        heads = tab.run("[...document.querySelectorAll('th')].map(h => h.dataset.column)")
+        assert {"rows_needed", "gain", "saved", "worst_margin", "uplift"} <= set(heads)
+        needed = tab.run(
+            "[...document.querySelectorAll('#rows tr')].map(r => [r.dataset.task, r.children["
+            f"{heads.index('rows_needed')}].textContent])"
+        )
+        assert dict(needed) == {t.task: f"{t.rows_needed:,}" for t in status.tasks}
+        tab.run("document.querySelector('th[data-column=rows_needed] button').click()")
+        tab.wait("document.querySelector('th[data-column=rows_needed]').ariaSort === 'descending'")
+        tab.run("location.hash = '#task/shop-0'")
+        tab.wait("document.querySelector('[data-fact=gain]')")
+        assert text(tab, "[data-fact=needed]") == f"{status['shop-0'].rows_needed:,}"
+        assert tab.run("document.querySelectorAll('#detail-body .floor').length") == 0
+        tab.run(f"location.hash = '#decision/{record.id}'")
+        tab.wait("document.getElementById('why')")
+        said = text(tab, "#why")
+        assert f"drawn with probability {100 * record.probability:.1f} %" in said
+        assert "above the floor" not in said  # its bound is what was saved
+    assert [e for e in tab.errors if "ERR_" not in e] == []
+
+
 def test_what_happens_is_shown_without_a_reload(tab: Tab, tmp_path: Path) -> None:
     path = tmp_path / "live.banister"
     world = make_store(path)

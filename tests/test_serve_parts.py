@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +21,7 @@ import pytest
 
 import banister as bn
 from banister.errors import ServiceError
+from banister.online.live_needs import LiveNeeds
 from banister.serve import board as boards
 from banister.serve import events, metrics
 from banister.serve.board import Board
@@ -56,6 +58,22 @@ def test_a_status_that_takes_long_is_taken_rarely(monkeypatch: pytest.MonkeyPatc
 
     asyncio.run(look())
     assert taken == [100.0, 163.0]  # 3 s, then 60 s of peace
+
+
+def test_decisions_go_on_while_it_is_told_what_tasks_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That takes longer than the rest of a status."""
+    bandit, made = bn.SafeBandit(0.1, refits="manual"), []
+
+    def slow(self: Any, n_tasks: int) -> list[int | None]:
+        worker = threading.Thread(target=lambda: made.append(bandit.decide("b", np.eye(2), baseline=0)))
+        worker.start()
+        worker.join(10)
+        return [None] * n_tasks
+
+    bandit.decide("a", np.eye(2), baseline=0)
+    monkeypatch.setattr(LiveNeeds, "rows", slow)
+    assert [t.task for t in bandit.status().tasks] == ["a"]
+    assert len(made) == 1
 
 
 def test_the_trail_thins_itself_and_keeps_its_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,6 +197,7 @@ def test_the_command_serves_and_stops_when_told(tmp_path: Path) -> None:
         finally:
             process.kill()
     assert "only this machine can connect" in said
+    assert "model" not in said  # those of the warm-up are not this store's
     with bn.SafeBandit.load(path) as bandit:
         assert (bandit.settings.alpha, bandit.status().decisions) == (0.2, 1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -38,12 +39,23 @@ def test_a_page_becomes_cells():
 def test_click_log(tmp_path):
     after_long, after_short = story("click_log", tmp_path)
     names = [c.name for c in after_long]
-    assert names[:2] == ["Banister", "epsilon-greedy"]
+    assert [n.startswith("Banister") for n in names[:4]] == [True, True, True, False]
     for courses in (after_long, after_short):
-        assert min(courses[0].worst) >= -0.1  # no store's total below its floor, at any time
+        assert not courses[0].fallen  # no store's total below its floor, after any visit
+        assert courses[2].below == 0  # without a range not even a single visit
     assert np.mean(after_long[0].gain) > 0
     assert np.mean(after_long[0].gain[-1000:]) > np.mean(after_long[0].gain[:1000])
-    assert min(c.below for c in after_long[1:]) > 0  # the others do leave the floor
+    assert min(c.below for c in after_long[3:]) > 0  # the others do leave the floor
+
+
+def test_what_is_written_about_the_click_log_is_what_was_measured():
+    """Every figure in the text below the tables stands in the tables."""
+    page = (ROOT / "docs/tutorials/click-log.md").read_text(encoding="utf-8")
+    tables, text = page.split("<!-- tables: ")[1].split("<!-- end of tables -->")
+    told = [n for n in re.findall(r"[+−]?\d[\d.,]*(?: %)?", text) if n not in ("90 %", "0.1")]
+    cells = re.findall(r"[+-]?\d[\d.,]*%?", tables)
+    assert len(told) >= 3
+    assert not [n for n in told if n.replace("−", "-").replace(" ", "").rstrip(".,") not in cells]
 
 
 @pytest.mark.statistical

@@ -251,8 +251,7 @@ def test_a_state_put_back_is_as_if_nothing_had_been_seen():
         assert one.see(int(task[i]), ONE, float(errors[i]), i) == two.see(
             int(task[i]), ONE, float(errors[i]), i
         )
-    np.testing.assert_array_equal(one._logs, two._logs)
-    np.testing.assert_array_equal(one._last, two._last)
+    np.testing.assert_array_equal(one._rows, two._rows)
 
 
 def test_rewards_seen_together_ring_as_one_after_the_other():
@@ -266,5 +265,4 @@ def test_rewards_seen_together_ring_as_one_after_the_other():
     found = [a for part in parts for a in many.see_many(task[part], X[part], errors[part], number[part])]
     assert len(alarms) > 3
     assert found == alarms
-    for name in ("_logs", "_starts", "_rung", "_last", "_seen"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(many, name))
+    np.testing.assert_array_equal(one._rows, many._rows)

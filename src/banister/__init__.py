@@ -32,6 +32,7 @@ _HOME = {
     "AltGDmin": "banister.estimators.altgdmin",
     "DiskPool": "banister.solver.local",
     "RayPool": "banister.solver.cluster",
+    "RayWorkers": "banister.solver.work",
     "pack": "banister.solver.pack",
     "TraceNorm": "banister.estimators.trace_norm",
     "MethodOfMoments": "banister.estimators.moments",
@@ -92,6 +93,7 @@ __all__ = [
     "PooledConservativeUCB",
     "RatedMovies",
     "RayPool",
+    "RayWorkers",
     "Requests",
     "SafeAltGDmin",
     "SafeBandit",
@@ -150,6 +152,7 @@ if TYPE_CHECKING:
     from banister.solver.cluster import RayPool
     from banister.solver.local import DiskPool
     from banister.solver.pack import pack
+    from banister.solver.work import RayWorkers
     from banister.studies.comparison import compare
 else:  # a checker that saw `__getattr__` would let every misspelt name pass
 

@@ -211,7 +211,8 @@ def _answer(bandit: Any, line: str, number: int) -> dict[str, Any]:
     try:
         answer: dict[str, Any] = bandit.decide(**request).to_dict()
     except TypeError as reason:
-        raise InputError(f"Line {number}: {str(reason).removeprefix('SafeBandit.')}.") from None
+        hint = "" if "baseline" in request else "; baseline is what the policy in place would play"
+        raise InputError(f"Line {number}: {str(reason).removeprefix('SafeBandit.')}{hint}.") from None
     return answer
 
 

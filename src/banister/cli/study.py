@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from banister.simulation.store import Job
+    from banister.solver import RayWorkers
     from banister.studies.running import Runner
 
 Jobs = Annotated[int, typer.Option("--jobs", "-j", min=0, help="Worker processes; 0 for one per core.")]
@@ -70,6 +73,12 @@ def reproduce(
     publish: Annotated[
         Path | None, typer.Option(help="Copy report, figures and claims to this folder.")
     ] = None,
+    pool: Annotated[
+        str, typer.Option(help="Where trials are played: local (processes here) or ray.")
+    ] = "local",
+    address: Annotated[
+        str | None, typer.Option(help="Of a running Ray cluster, or auto; by default one is started here.")
+    ] = None,
 ) -> None:
     """All figures of the paper, with the verdict on each of its claims. Resumes where it was stopped."""
     from rich.console import Console
@@ -81,17 +90,18 @@ def reproduce(
     if show:
         screen.print(tables.panels_table(), tables.claims_list(), sep="\n\n")
         return
-    runner = _runner(screen, only, trials, jobs, policies, out, seed)
-    missing = runner.missing()
-    if dry_run:
-        _tell_plan(screen, runner, missing)
-        return
-    _start(screen, runner, missing)
-    try:
-        run_with_bar(screen, runner, missing)
-    except KeyboardInterrupt:
-        screen.print("Interrupted. What was finished is kept; the same command goes on from here.")
-        raise typer.Exit(130) from None
+    with _cluster(pool, address, jobs) as ray:
+        runner = _runner(screen, only, trials, jobs, policies, out, seed, ray)
+        missing = runner.missing()
+        if dry_run:
+            _tell_plan(screen, runner, missing)
+            return
+        _start(screen, runner, missing)
+        try:
+            run_with_bar(screen, runner, missing)
+        except KeyboardInterrupt:
+            screen.print("Interrupted. What was finished is kept; the same command goes on from here.")
+            raise typer.Exit(130) from None
     _finish(screen, runner.folder, runner.collect(), publish)
 
 
@@ -114,9 +124,26 @@ def report(
     _finish(Console(), folder, store.rows(), publish)
 
 
+@contextmanager
+def _cluster(pool: str, address: str | None, jobs: int) -> Iterator[RayWorkers | None]:
+    """The cluster to play on, closed whatever happens; None for processes here."""
+    from banister.errors import SettingError
+
+    if pool == "local":
+        yield None
+        return
+    if pool != "ray":
+        raise SettingError(f"--pool {pool} is unknown; use local or ray.")
+    from banister.solver import RayWorkers
+
+    with RayWorkers(address=address, shards=jobs or None) as ray:
+        yield ray
+
+
 def _runner(
-    screen: Console, only: str, trials: int, jobs: int, policies: str, out: Path, seed: int
-) -> Runner:
+    screen: Console, only: str, trials: int, jobs: int, policies: str, out: Path, seed: int,
+    ray: RayWorkers | None,
+) -> Runner:  # fmt: skip
     from banister.studies import manifest
     from banister.studies.competitors import parse_names
     from banister.studies.panels import chosen
@@ -137,7 +164,7 @@ def _runner(
         ratings=not lacking,
     )
     header = manifest.describe(work, kind="reproduce", panels=[p.id for p in panels], command=_command())
-    return Runner(workload=work, folder=out, header=header, workers=jobs)
+    return Runner(workload=work, folder=out, header=header, workers=jobs, ray=ray)
 
 
 def _tell_plan(screen: Console, runner: Runner, missing: list[Job]) -> None:

@@ -14,6 +14,7 @@ from banister.features.base import MAX_FEATURES, SCHEMA, Features, check_most
 from banister.features.context import Spec, names_of
 from banister.features.frames import column, read_frame
 from banister.features.naming import name_codes, picked
+from banister.features.odd_values import check_one_kind
 from banister.features.state import context_from, context_state, parsed
 
 
@@ -81,6 +82,8 @@ class Arms(Features):
             options: as of `Arms`; a column named in `categorical` is one, whatever it holds.
         """
         frame = read_frame(logs)
+        if len(frame) == 0:
+            raise InputError("The log has no rows.")
         kinds = _kinds(frame, names_of(context, "context"), options.pop("categorical", ()))
         names = column(frame, arm, "arm").drop_nulls().cast(str).unique().sort().to_list()
         return cls(names, **{**options, **kinds})
@@ -287,7 +290,10 @@ def _kinds(frame: Any, context: tuple[str, ...], categorical: Any) -> dict[str, 
         raise InputError(f"categorical names {unknown}, which are not among the context {list(context)}.")
     kinds: dict[str, list[str]] = {"numeric": [], "categorical": [], "dates": []}
     for name in context:
-        held = column(frame, name, "the context", "Name the columns with context=...").dtype
+        values = column(frame, name, "the context", "Name the columns with context=...")
+        held = values.dtype
+        if name not in forced:
+            check_one_kind(values)
         kind = "dates" if held.is_temporal() else "numeric" if held.is_numeric() else "categorical"
         kinds["categorical" if name in forced else kind].append(name)
     return kinds

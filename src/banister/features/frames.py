@@ -157,9 +157,28 @@ def _file(path: Path) -> Any:
     if not path.is_file():
         raise DataFileError(f"{path} does not exist.")
     try:
-        if path.suffix == ".parquet":
-            return pl.read_parquet(path)
-        # All rows tell a column's type: a fraction may come late.
-        return pl.read_csv(path, infer_schema_length=None, try_parse_dates=True)
+        return pl.read_parquet(path) if path.suffix == ".parquet" else _csv(path)
+    except DataFileError:
+        raise
     except (pl.exceptions.PolarsError, OSError) as reason:
-        raise DataFileError(f"{path} cannot be read ({reason}).") from None
+        hint = "; save it as UTF-8" if "utf-8" in str(reason) else ""
+        raise DataFileError(f"{path} cannot be read ({reason}){hint}.") from None
+
+
+def _csv(path: Path) -> Any:
+    """A CSV file; columns with codes such as 01067 stay text: as numbers they would lose their zeros."""
+    import polars as pl
+
+    texts = pl.scan_csv(path, infer_schema=False)
+    names = texts.collect_schema().names()
+    if len(names) == 1 and (other := next((s for s in ";\t|" if s in names[0]), None)):
+        raise DataFileError(
+            f"{path} seems to have {other!r} between its columns ({names[0][:60]!r}); write it with commas, "
+            f"or hand in a DataFrame, such as pl.read_csv(path, separator={other!r})."
+        )
+    coded = texts.select(pl.all().str.contains(r"^0\d+$").any()).collect().row(0, named=True)
+    text: dict[str, Any] = {name: pl.String for name, found in coded.items() if found}
+    try:  # all rows tell a column's type: a fraction may come late
+        return pl.read_csv(path, infer_schema_length=None, try_parse_dates=True, schema_overrides=text)
+    except pl.exceptions.ComputeError:  # a stray form among dates: as text the column can be looked at
+        return pl.read_csv(path, infer_schema_length=None, schema_overrides=text)

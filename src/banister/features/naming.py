@@ -25,8 +25,15 @@ def name_codes(names: Any, place: Mapping[str, int], what: str) -> Int:
     if codes.has_nulls():
         row = int(codes.is_null().arg_max() or 0)
         where = f"Column {column.name!r}" if isinstance(names, pl.Series) else f"{what}s"
-        raise InputError(f"{where} holds {texts[row]!r} at row {row}; {known(place, what)}.")
+        raise InputError(f"{where} {_unknown(texts[row], row, place, what)}")
     return np.asarray(codes.to_numpy(), dtype=np.int64)
+
+
+def _unknown(text: str | None, row: int, place: Mapping[str, int], what: str) -> str:
+    """What is wrong with a row, what there is, and what to do."""
+    if text is None or text == "":
+        return f"is empty at row {row}; fill it in or remove such rows; {known(place, what)}."
+    return f"holds {text!r} at row {row}; {known(place, what)}. Mend it, remove such rows, or name it there."
 
 
 def picked(offered: Any, place: Mapping[str, int], what: str) -> list[str]:

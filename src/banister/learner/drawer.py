@@ -16,7 +16,7 @@ from banister.data import Float
 from banister.learner.account import HARM, Account
 from banister.learner.learner import Learner
 from banister.safety import _draw_kernels
-from banister.safety.draw import HOLDOUT, Wish, combine, members, wish
+from banister.safety.draw import HOLDOUT, MEMBERS, Committee, Wish, combine, members, wish
 from banister.safety.promise import Promise, Terms
 from banister.safety.reasons import BASELINE_BEST, CERTIFIED, DISAGREES, DRAWN, HARMED, KEPT_HOLDOUT
 
@@ -60,8 +60,8 @@ class Drawer:
 
     def __init__(self, terms: Terms, learner: Learner, account: Account | None, version: int) -> None:
         self.terms, self.learner, self.account, self.version = terms, learner, account, version
-        self._committees: OrderedDict[int, Float | None] = OrderedDict()
-        size = 8 * 64 * learner.belief.mean.shape[1]
+        self._committees: OrderedDict[int, Committee | None] = OrderedDict()
+        size = 4 * MEMBERS * learner.belief.mean.shape[1]
         self._most = max(1, _ROOM // size)
 
     def draw(self, task: int, actions: Float, baseline: int, low: float, high: float, std: float) -> Drawn:
@@ -126,9 +126,9 @@ class Drawer:
         committee = self._committee(task)
         if committee is None or len(actions) == 1:
             return _even(len(actions), baseline)
-        return wish(committee, actions, baseline)
+        return wish(committee, actions, baseline, search=self.terms.promise.search)
 
-    def _committee(self, task: int) -> Float | None:
+    def _committee(self, task: int) -> Committee | None:
         """Members in the users' units; a level that all actions share takes no part in a vote."""
         if task in self._committees:
             self._committees.move_to_end(task)
@@ -139,14 +139,14 @@ class Drawer:
             self._committees.popitem(last=False)
         return made
 
-    def _made(self, task: int) -> Float | None:
+    def _made(self, task: int) -> Committee | None:
         belief, seed = self.learner.belief, self.terms.seed
         found = belief.guess(task)
         if found is None:
             return None
-        mean, root = found
-        drawn = members(mean, root, seed=seed, version=self.version, task=task)
-        return np.ascontiguousarray(drawn[:, : len(belief.frame.scale)] / belief.frame.scale)
+        scale = belief.frame.scale
+        mean, root = (part[: len(scale)] for part in found)
+        return members(mean / scale, root / scale[:, None], seed=seed, version=self.version, task=task)
 
 
 def _even(n: int, baseline: int) -> Wish:

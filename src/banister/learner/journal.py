@@ -188,12 +188,18 @@ class View:
     periods: list[tuple[int, Period]]
     origin: Float
 
-    def rows(self) -> Columns:
-        """Every column whole: filed rows task by task, then the others as they came."""
-        sizes = [len(columns[0]) for _, columns in self.files]
-        task = np.repeat(np.array([t for t, _ in self.files], dtype=np.int64), sizes)
-        filed = [[task], *([columns[i] for _, columns in self.files] for i in range(len(self.inbox) - 1))]
-        return [np.concatenate([*a, *b]) for a, b in zip(filed, self.inbox, strict=True)]
+    def rows(self, *which: int) -> Columns:
+        """Columns whole, all if none is named: filed rows task by task, then the others as they came."""
+        n = len(self.inbox)
+        return [self._column(i % n) for i in (which or range(n))]
+
+    def _column(self, i: int) -> NDArray[Any]:
+        if i == 0:
+            sizes = [len(columns[0]) for _, columns in self.files]
+            filed = [np.repeat(np.array([t for t, _ in self.files], dtype=np.int64), sizes)]
+        else:
+            filed = [columns[i - 1] for _, columns in self.files]
+        return np.concatenate([*filed, *self.inbox[i]])
 
     def numbers(self) -> NDArray[Any]:
         """The decisions whose rows are here as rows."""

@@ -81,20 +81,6 @@ class Memory:
         """The reward of decision `number` no longer counts."""
         self.retracted[number] = Retracted(task, x, y, is_baseline)
 
-    def row_counts(self, n_tasks: int) -> Int:
-        """Rewards of each task that the next fit will use, (T,)."""
-        snapshot = self.snapshot()
-        task, past = snapshot.rows()[0], snapshot.past()
-        rows = np.bincount(task, minlength=n_tasks)
-        return rows + np.bincount(past.of, weights=past.n, minlength=n_tasks).astype(np.int64)
-
-    def wild(self) -> int:
-        """How many rewards the next fit counts as less than they are; see `safety.wild`."""
-        snapshot = self.snapshot()
-        rows = snapshot.rows()
-        folded = sum(len(period.tamed.keys() - self.retracted) for _, period in snapshot.periods()[0])
-        return int(tame(rows[0], rows[2]).wild.sum()) + folded
-
     def snapshot(self) -> Snapshot:
         """What a fit needs, as it is now; cheap, and untouched by what comes later."""
         n = min(self._sampled, SAMPLE)
@@ -158,6 +144,23 @@ class Snapshot:
     def rows(self) -> list[NDArray[Any]]:
         """The columns of plays that count, with rewards as they came."""
         return self._kept(self.plays.rows(), self.retracted.keys())
+
+    def row_counts(self, n_tasks: int) -> Int:
+        """Rewards of each task that a fit uses, (T,)."""
+        task, _ = self._kept(self.plays.rows(0, -1), self.retracted.keys())
+        periods, gone = self.periods()
+        counts = np.bincount(task, minlength=n_tasks)
+        for t, period in periods:
+            counts[t] += period.n
+        for t in gone.keys() & {t for t, _ in periods}:
+            counts[t] -= len(gone[t])
+        return counts
+
+    def wild(self) -> int:
+        """How many rewards a fit counts as less than they are; see `safety.wild`."""
+        task, y, _ = self._kept(self.plays.rows(0, 2, -1), self.retracted.keys())
+        folded = sum(len(period.tamed.keys() - self.retracted) for _, period in self.periods()[0])
+        return int(tame(task, y).wild.sum()) + folded
 
     def past(self) -> Past:
         """Plays of long ago that count."""

@@ -102,11 +102,7 @@ def _wait(f: Facts) -> Step:
         return Step("more", words + _range(f))
     if f.explored:
         return Step("explore", _explore(f))
-    return Step(
-        "unknown",
-        "No number of rows is sure to be enough: what looks better is too close to the floor. A larger alpha "
-        "leaves more room, and so do fewer columns.",
-    )
+    return Step("unknown", "What could be gained cannot be told from these rows." + _range(f))
 
 
 def _explore(f: Facts) -> str:

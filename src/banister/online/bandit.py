@@ -43,7 +43,8 @@ from banister.online.places import Place, check_place, existing, model_path, ope
 from banister.online.raw import RawRows
 from banister.online.refitter import Refitter
 from banister.online.settings import Settings, draws
-from banister.online.status import Status, status_of
+from banister.online.status import Status, completed, look
+from banister.solver import Workers, as_workers
 
 _SLOW = 1.0  # seconds: a call that applications time out on
 
@@ -99,6 +100,10 @@ class SafeBandit:
         on_harm: what draws of a task fall back to where they were found to fall short: "free", what the range
             alone makes safe, or "stop", the baseline until the next model serves.
         seed: of all randomness; None draws one.
+        pool: who works out, in a refit, what follows for each task from what tasks share: None, this thread;
+            "local", a thread a core; "ray", Ray on this machine (`pip install 'banister[ray]'`); or
+            `bn.RayWorkers(address=...)`. The model is the same to the last bit; 256 tasks and fewer stay
+            here. It belongs to this object and not to the store.
 
     Examples:
         >>> import numpy as np
@@ -136,6 +141,7 @@ class SafeBandit:
         randomise: bool | None = None,
         on_harm: Literal["free", "stop"] = "free",
         seed: Whole | None = None,
+        pool: Literal["local", "ray"] | Workers | None = None,
     ) -> None:
         settings = Settings(
             alpha=plain(alpha), confidence=plain(confidence), rank=plain(rank),
@@ -146,29 +152,32 @@ class SafeBandit:
             **draws(promise, reward_range, holdout, plain(randomise)),
             seed=secrets.randbits(63) if seed is None else plain(seed),
         )  # fmt: skip
-        self._start(settings, check_place(path))
+        self._start(settings, check_place(path), pool=pool)
         self.features = raw.settled(self, features)
 
-    def _start(self, settings: Settings | None, place: Place, *, read_only: bool = False) -> None:
+    def _start(
+        self, settings: Settings | None, place: Place, *, read_only: bool = False, pool: Any = None
+    ) -> None:
         """Open a store with these settings; None takes the store's own, which must be there."""
-        self._lock = threading.RLock()
+        self._lock, workers = threading.RLock(), as_workers(pool)
+        self._own_workers = workers if workers is not pool else None
         ledger = open_ledger(place, create=settings is not None, read_only=read_only)
         self._engine = Engine(ledger, model_path(place), settings, read_only=read_only)
         self.settings = self._engine.settings
         self._mixture = self.settings.mixture()
-        self._refitter = Refitter(self._engine, self._lock)
+        self._refitter = Refitter(self._engine, self._lock, workers)
         if self._engine.outdated and not read_only:
             self._refitter.replace_outdated()
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
+    def load(cls, path: str | Path, *, pool: Literal["local", "ray"] | Workers | None = None) -> Self:
         """Open a store as it was left, with its own settings; it continues bit for bit.
 
         A store of an older version is brought up to date. A model that this version cannot read is fitted
-        again from the ledger's rows.
+        again from the ledger's rows. `pool` is that of `SafeBandit`.
         """
         bandit = cls.__new__(cls)
-        bandit._start(None, existing(path))
+        bandit._start(None, existing(path), pool=pool)
         bandit.features = raw.settled(bandit, None)
         return bandit
 
@@ -203,6 +212,8 @@ class SafeBandit:
         self._refitter.wait()
         with self._lock:
             self._engine.close()
+        if self._own_workers is not None:
+            self._own_workers.close()
 
     def __enter__(self) -> Self:
         return self
@@ -458,7 +469,8 @@ class SafeBandit:
         with self._lock:
             self._engine.check_open(writing=False)
             self._engine.refresh()
-            return status_of(self._engine)
+            found = look(self._engine)
+        return completed(*found)
 
     def receipt(self) -> Receipt:
         """What the ledger holds now: counts, and one hash of everything. Keep it elsewhere, for an audit."""

@@ -27,6 +27,7 @@ from banister.online.door import (
 )
 from banister.online.engine import Engine
 from banister.online.following import repeated
+from banister.online.judging import judged
 from banister.online.record import DecisionRecord
 from banister.safety.exploration import ConservativeMixture
 from banister.safety.reasons import REASONS, Reason
@@ -237,7 +238,7 @@ def _drawn(engine: Engine, batch: Batch, rows: slice, tasks: Int, records: list[
     marks = digests(batch.stacked(rows)).tolist()
     keys = batch.keys[rows]
     for i, request in enumerate(batch.requests(rows)):
-        record = engine.judged(request, int(tasks[rows][i]), number + i, marks[i], None, keys[i])
+        record = judged(engine, request, int(tasks[rows][i]), number + i, marks[i], None, keys[i])
         records.append(record)
         engine.post(record)
     engine.store.ledger.add_decisions(records[first:])

@@ -25,6 +25,7 @@ from banister.online.outlook import Needs, TaskOutlook, in_all, shares
 from banister.online.settings import Settings
 from banister.online.tables import dry_run_table, plain_numbers
 from banister.safety.belief import Belief
+from banister.safety.labels import Claims
 from banister.safety.reasons import REASONS, Reason
 
 _CANDIDATES = 10  # actions a request is given where the log does not say what was on offer
@@ -47,6 +48,7 @@ class DryRun:
         at_risk: tasks that the model does not fit.
         tasks: one entry a task.
         next: what to do now.
+        claims: what was found about claimed baseline rewards.
     """
 
     left: float
@@ -61,6 +63,7 @@ class DryRun:
     at_risk: list[str]
     tasks: list[TaskOutlook]
     next: Step
+    claims: str = str(Claims.NONE)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it: a bound that is not there is None."""
@@ -169,7 +172,7 @@ def _report(
     return DryRun(
         left, gains[-1] if gains else None, gains, len(first), len(rest), float(rest.y.mean()),
         "drawn" if rest.actions is None else "logged", reasons, rows,
-        [o.task for o in tasks if o.reason in misfits], tasks, advise(facts),
+        [o.task for o in tasks if o.reason in misfits], tasks, advise(facts), str(needs.belief.claims),
     )  # fmt: skip
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,40 +11,37 @@ from typing import Any
 
 import numpy as np
 
-from banister.data import Float
-from banister.errors import InputError, ModelFileError, ShapeError, UnknownDecisionError
+from banister.errors import InputError, ShapeError, UnknownDecisionError
 from banister.features.base import Features
 from banister.learner.account import Account
 from banister.learner.drawer import Drawer
 from banister.learner.learner import Learner
 from banister.learner.memory import Memory
-from banister.online import files
+from banister.online.call import Call
 from banister.online.decision import Decision
 from banister.online.door import Request
 from banister.online.following import Follower, read_news, repeated
+from banister.online.judging import judged
 from banister.online.ledger import Ledger, Played
 from banister.online.log_blocks import Log
-from banister.online.mixing import mixed
-from banister.online.model import FORMAT, Model
+from banister.online.model import Model
 from banister.online.posting import post
 from banister.online.rebuild import rebuild
 from banister.online.record import (
-    MIXTURE,
     AlarmRecord,
     DecisionRecord,
     Record,
     RefusalRecord,
     RetractionRecord,
     RewardRecord,
-    digest_of,
 )
 from banister.online.settings import Settings
 from banister.online.store import Store
-from banister.safety.draw import pick, uniform
+from banister.online.waking import last_model, settled
 from banister.safety.exploration import ConservativeMixture
 from banister.safety.gates import EVERY_TASK
 from banister.safety.promise import check_reward
-from banister.safety.reasons import DISAGREES, DRIFT, REASONS, Reason
+from banister.safety.reasons import DISAGREES, DRIFT, Reason
 from banister.safety.watch import Alarm
 
 DUPLICATE, EXPIRED, ACCEPTED, RETRACTED = "duplicate", "expired", "accepted", "retracted"
@@ -71,7 +67,7 @@ class Engine:
         self._rung: list[AlarmRecord] = []
         self.refit_failure: str | None = None  # why the last refit failed; None if it did not
         try:
-            self.settings = self._settle(settings)
+            self.settings = settled(ledger, settings, read_only=read_only)
             self.terms = self.settings.terms()
             self.account = None if self.terms is None or not self.terms.counted else Account(self.terms)
             with ledger.still():
@@ -82,25 +78,6 @@ class Engine:
         except BaseException:
             ledger.close()
             raise
-
-    def _settle(self, given: Settings | None) -> Settings:
-        """The store's own settings, with those that may change taken from what was given."""
-        ledger = self.store.ledger
-        text = ledger.kept("settings")
-        if text is None:
-            if given is None:
-                raise ModelFileError(
-                    f"{ledger.where} holds no settings; it was never opened by a SafeBandit."
-                )
-            settings = given
-        else:
-            stored = Settings.from_dict(_json(text, ledger.where), ledger.where)
-            settings = stored if given is None else given.over(stored, ledger.where)
-        if not self.read_only:
-            ledger.set_durability(settings.durability)
-            if text != (new := json.dumps(settings.to_dict())):
-                ledger.keep("settings", new)
-        return settings
 
     def _serve_last(self) -> None:
         if self.read_only:
@@ -115,36 +92,10 @@ class Engine:
 
     def use_last(self) -> None:
         """Serve from the ledger's last model."""
-        self.use(self._last_model())
+        path = None if self.read_only else self.path
+        model, self.outdated = last_model(self.store.ledger, path, self.settings, self.store.dim or 1)
+        self.use(model)
         self.attempt = self.store.ledger.kept("attempt")
-
-    def _last_model(self) -> Model:
-        """The model that serves; a shut one in its place where its bytes are of another format."""
-        ledger, models = self.store.ledger, self.store.ledger.models()
-        dim = self.store.dim or 1
-        self.outdated = bool(models) and models[-1].format != FORMAT
-        if not models:
-            if self.path is not None and not self.read_only:
-                files.is_current(self.path, models)
-            return Model.none(dim)
-        last = models[-1]
-        if last.format > FORMAT:
-            raise ModelFileError(
-                f"{ledger.where} has a model of format {last.format}, this version of banister reads up to "
-                f"{FORMAT}; install a later one: pip install -U banister."
-            )
-        data = ledger.model(last.version)
-        if data is None:
-            raise ModelFileError(f"{ledger.where} lacks the bytes of model {last.version}; restore a copy.")
-        if digest_of(data) != last.digest:
-            raise ModelFileError(f"{ledger.where}: model {last.version} was altered; restore a copy.")
-        if self.path is not None and not self.read_only and not files.is_current(self.path, models):
-            files.write_atomically(self.path, data)
-        if self.outdated:
-            return Model.none(dim, last.version)
-        model, meta = Model.from_bytes(data, f"{ledger.where}, model {last.version}")
-        self.settings.check_same(Settings.from_dict(meta["settings"], ledger.where), ledger.where)
-        return model
 
     def use(self, model: Model) -> None:
         """Serve from this model, and shut again what was shut while it served before or was being fitted.
@@ -159,7 +110,7 @@ class Engine:
             None if self.terms is None else Drawer(self.terms, self.learner, self.account, model.version)
         )
         self._alarmed: set[int] = set()
-        self._unseen: list[tuple[Any, ...]] = []  # what the watch knew before the rewards of this call
+        self._unseen: list[Any] = []  # what the watch knew before the rewards of this call
         if model.version:
             self._shut_again()
             self._watch_again()
@@ -298,9 +249,9 @@ class Engine:
         """Whether a call needs the ledger for itself: savings are spent once, whoever else spends."""
         return self.account is not None
 
-    def call(self, *, alone: bool = False) -> _Call:
+    def call(self, *, alone: bool = False) -> Call:
         """One transaction; whatever the call has changed in memory is put back if it fails."""
-        return _Call(self, alone)
+        return Call(self, alone)
 
     def before_call(self) -> tuple[Any, ...]:
         """What a call may change, to be handed to `after_failure`."""
@@ -328,7 +279,7 @@ class Engine:
                 return self.again(again, request, digest)
             self.check_dim(request.actions.shape[1])
             task = store.code_of(request.label)
-            record = self.judged(request, task, store.ledger.next_id(), digest, mixture, key)
+            record = judged(self, request, task, store.ledger.next_id(), digest, mixture, key)
             store.ledger.add_decision(record)
             if record.reason == Reason.DISAGREES:
                 self.note_disagreement(task, record.id, record.id)
@@ -340,7 +291,7 @@ class Engine:
 
     def open_memory(self, dim: int) -> None:
         """The memory, made when the first row tells the number of features."""
-        if self.store.memory is None:
+        if self.store.dim is None:
             self.learner.memory = self.store.open_memory(dim)
 
     def again(self, record: DecisionRecord, request: Request, digest: int) -> Decision:
@@ -352,52 +303,6 @@ class Engine:
                 "request a key of its own."
             )
         return Decision.of(record, request.label)
-
-    def judged(
-        self, request: Request, task: int, number: int, digest: int, mixture: ConservativeMixture | None,
-        key: str | None,
-    ) -> DecisionRecord:  # fmt: skip
-        """The decision's record; nothing is written."""
-        if self.drawer is not None:
-            return self._drawn(self.drawer, request, task, number, digest, key)
-        chosen, bound, floor, code = self.learner.decide_one(
-            task, request.actions, request.baseline, request.low, request.high, request.std
-        )
-        certified = chosen >= 0
-        action = chosen if certified else request.baseline
-        features = request.actions[action]
-        if mixture is not None and not certified and self.store.mixtures < mixture.plays:
-            explored = mixed(mixture, request, self.settings.constraint, self.settings.seed, number)
-            if explored is not None:
-                action, (features, bound) = MIXTURE, explored
-        verdict = certified, REASONS[code].value, bound, floor
-        return self._record(request, task, number, digest, key, action, features, verdict)
-
-    def _drawn(
-        self, drawer: Drawer, request: Request, task: int, number: int, digest: int, key: str | None
-    ) -> DecisionRecord:
-        made = drawer.draw(task, request.actions, request.baseline, request.low, request.high, request.std)
-        action = pick(made.probabilities, uniform(self.settings.seed, str(number)))
-        certified = action == made.certified
-        verdict = certified, REASONS[made.code_of(action)].value, made.bound, made.floor
-        record = self._record(request, task, number, digest, key, action, request.actions[action], verdict)
-        return record._replace(
-            probability=float(made.probabilities[action]), probabilities=made.probabilities.tobytes(),
-            promise=drawer.terms.promise.value, limited_by=made.limited_by,
-        )  # fmt: skip
-
-    def _record(
-        self, request: Request, task: int, number: int, digest: int, key: str | None, action: int,
-        features: Float, verdict: tuple[bool, str, float, float],
-    ) -> DecisionRecord:  # fmt: skip
-        actions, baseline = request.actions, request.baseline
-        return DecisionRecord(
-            number, time.time(), task, self.model.version, action, baseline, *verdict,
-            request.low, request.high, request.std, 1.0, None, None, None, len(actions), digest,
-            actions[baseline].tobytes(), None if action == baseline else features.tobytes(),
-            actions[Memory.sampled(number, len(actions))].tobytes() if Memory.samples(number) else None,
-            actions.tobytes() if self.settings.keep_actions else None, key,
-        )  # fmt: skip
 
     def _known(self, number: int) -> Played:
         played = self.store.ledger.find(number)
@@ -492,7 +397,7 @@ class Engine:
             codes = [self.store.code_of(label) for label in rows.labels]
             call = self.store.add_logs(time.time(), rows, np.array(codes, dtype=np.int64))
         if call is not None:
-            self.store.remember_logs(rows.dim, features, call)
+            self.store.remember_logs(rows.dim, features, call, len(rows))
 
     @contextmanager
     def view(self) -> Iterator[Ledger]:
@@ -513,47 +418,6 @@ class Engine:
             self.store.ledger.close()
 
 
-class _Call:
-    """A transaction that also puts back what it changed in memory. A class: every call pays for it."""
-
-    __slots__ = ("_alone", "_before", "_engine", "_transaction")
-
-    def __init__(self, engine: Engine, alone: bool) -> None:
-        self._engine, self._alone = engine, alone
-
-    def __enter__(self) -> None:
-        ledger, follower = self._engine.store.ledger, self._engine.follower
-        self._transaction = ledger.transaction(alone=self._alone)
-        if follower is None:
-            self._before = self._engine.before_call()
-            self._transaction.__enter__()
-            return
-        follower.before()
-        self._transaction.__enter__()
-        try:
-            follower.inside()
-            self._before = self._engine.before_call()
-        except BaseException as failure:
-            self._transaction.__exit__(type(failure), failure, None)
-            raise
-        try:
-            follower.show_late()
-        except BaseException as failure:
-            self.__exit__(type(failure), failure, None)
-            raise
-
-    def __exit__(self, kind: Any, failure: BaseException | None, trace: Any) -> None:
-        try:
-            self._transaction.__exit__(kind, failure, trace)
-        except BaseException:
-            self._engine.after_failure(self._before)
-            raise
-        if failure is not None:
-            self._engine.after_failure(self._before)
-        elif self._engine.follower is not None:
-            self._engine.follower.after()
-
-
 def same_reward(played: Played, value: float) -> str:
     """The answer to a repetition is the one that was given first."""
     if played.reward != value:
@@ -561,10 +425,3 @@ def same_reward(played: Played, value: float) -> str:
             f"key={played.key!r} came with the reward {played.reward!r} before, and now with {value!r}."
         )
     return ACCEPTED
-
-
-def _json(text: str, where: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as reason:
-        raise ModelFileError(f"{where} has settings that are not JSON ({reason}); restore a copy.") from None

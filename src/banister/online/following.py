@@ -68,7 +68,7 @@ def read_news(store: Store, account: Account | None) -> News:
         for code, label in enumerate(ledger.tasks()[len(store.labels) :], start=len(store.labels)):
             store.know_task(label, code)
     store.behind = False
-    dim = rows_of(ledger)[0] if store.memory is None else store.dim
+    dim = rows_of(ledger)[0] if store.dim is None else store.dim
     if dim is not None:
         store.open_memory(dim)
         _read_rows(store, ledger, news)
@@ -159,10 +159,10 @@ class Follower:
             store.behind = True
 
     def _catch_up(self) -> None:
-        engine, fresh = self._engine, self._store.memory is None
+        engine, fresh = self._engine, self._store.dim is None
         news = read_news(self._store, engine.account)
-        if fresh and self._store.memory is not None:
-            engine.learner.memory = self._store.memory
+        if fresh and (memory := self._store.memory) is not None:
+            engine.learner.memory = memory
         if news.model:
             self._late.clear()  # a new model is compared with every reward that it was not fitted to
             engine.use_last()

@@ -23,7 +23,7 @@ class Guard:
         self._ledger = str(ledger)
         self._wal, self._lock = self._ledger + "-wal", self._ledger + "-lock"
         self._pid = os.getpid()
-        self._seen: dict[str, os.stat_result] = {}
+        self._files: list[_File] = []
         self._handle: int | None = self._acquire()
         _GUARDS.add(self)
 
@@ -56,7 +56,7 @@ class Guard:
             found = _stat(path)
             if found is None:
                 raise StoreError(f"{path} is gone; restore the store from a copy.")
-            self._seen[path] = found
+            self._files.append(_File(path, found))
 
     def check(self) -> None:
         """An error if this process, the lock or a file is not the one that the store was opened with."""
@@ -70,25 +70,8 @@ class Guard:
                 f"The lock {self._lock} was removed or replaced, so another process may be writing; nothing "
                 "more is taken in. Close this bandit and load the store again."
             )
-        for path, before in self._seen.items():
-            now = _stat(path)
-            if now is None or not _same(before, now) or now.st_size != before.st_size:
-                self._check_file(path, before, now)
-
-    def _check_file(self, path: str, before: os.stat_result, now: os.stat_result | None) -> None:
-        """A file that is not as it was may only have grown."""
-        if now is None or not _same(before, now):
-            what = "is gone" if now is None else "was replaced by another file"
-            raise StoreError(
-                f"{path} {what} while the store was open; nothing more is taken in. Restore it, or a copy "
-                "made with bandit.save, and load the store again."
-            )
-        if now.st_size < before.st_size:
-            raise StoreError(
-                f"{path} was cut from {before.st_size} to {now.st_size} bytes while the store was open; "
-                "nothing more is taken in. Restore a copy made with bandit.save."
-            )
-        self._seen[path] = now
+        for file in self._files:
+            file.check()
 
     @property
     def own_process(self) -> bool:
@@ -108,6 +91,30 @@ class Guard:
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
+
+
+class _File:
+    """A file that must stay the one that it is, and may only grow."""
+
+    __slots__ = ("_device", "_number", "_path", "_size")
+
+    def __init__(self, path: str, found: os.stat_result) -> None:
+        self._path, self._number, self._device, self._size = path, found.st_ino, found.st_dev, found.st_size
+
+    def check(self) -> None:
+        now = _stat(self._path)
+        if now is None or now.st_ino != self._number or now.st_dev != self._device:
+            what = "is gone" if now is None else "was replaced by another file"
+            raise StoreError(
+                f"{self._path} {what} while the store was open; nothing more is taken in. Restore it, or a "
+                "copy made with bandit.save, and load the store again."
+            )
+        if now.st_size < self._size:
+            raise StoreError(
+                f"{self._path} was cut from {self._size} to {now.st_size} bytes while the store was open; "
+                "nothing more is taken in. Restore a copy made with bandit.save."
+            )
+        self._size = now.st_size
 
 
 _GUARDS: WeakSet[Guard] = WeakSet()

@@ -12,6 +12,7 @@ import numpy as np
 from banister.data import Float, Int, as_matrix, as_vector
 from banister.errors import InputError, ShapeError
 from banister.features.frames import Logs, column, listed, read_frame
+from banister.features.odd_values import not_a_number
 from banister.online.door import check_index
 from banister.online.log_blocks import Block, stretches
 
@@ -165,8 +166,7 @@ def _lists(values: Any) -> Float:
 
 def numbers(values: Any) -> Float:
     """A polars column as floats; a gap is an error that names its row."""
-    if not (values.dtype.is_numeric() or str(values.dtype) == "Boolean"):
-        raise InputError(f"Column {values.name!r} holds {values.dtype}, not numbers; encode it first.")
+    _check_numbers(values, "Boolean")
     missing = values.is_null()
     if missing.any():
         raise InputError(
@@ -175,10 +175,19 @@ def numbers(values: Any) -> Float:
     return np.asarray(values.to_numpy(), dtype=float)
 
 
+def _check_numbers(values: Any, *others: str) -> None:
+    """A column must hold numbers, or one of the other kinds that can stand for them."""
+    if not (values.dtype.is_numeric() or str(values.dtype) in others):
+        where = not_a_number(values)
+        remedy = "write a number there, or remove such rows" if where else "turn it into numbers first"
+        raise InputError(
+            f"Column {values.name!r} holds {values.dtype}, not numbers{': ' * bool(where)}{where}; {remedy}."
+        )
+
+
 def optional(values: Any, name: str) -> Float:
     """A polars column as floats, NaN at gaps."""
-    if not (values.dtype.is_numeric() or str(values.dtype) in ("Null", "Boolean")):
-        raise InputError(f"Column {name!r} holds {values.dtype}, not numbers; encode it first.")
+    _check_numbers(values, "Null", "Boolean")
     known = np.asarray(values.cast(float, strict=False).fill_null(np.nan).to_numpy(), dtype=float)
     if np.isinf(known).any():
         raise InputError(f"Column {name!r} holds infinity at row {int(np.argmax(np.isinf(known)))}.")

@@ -19,7 +19,9 @@ from banister.safety.hierarchy import Start
 from banister.safety.labels import Claims
 from banister.safety.opened import Open
 from banister.safety.posterior import Shared
+from banister.safety.stored import MOST, Stored
 
+_ROWS = {"rows": np.dtype("<f8"), "rows_2": np.dtype("<i2"), "rows_1": np.dtype("|i1")}  # by their bytes
 FORMAT = 2  # of the bytes; a model of another format is kept in the ledger and cannot be replayed
 
 
@@ -102,32 +104,75 @@ def _dense_arrays(V: Float, away: Any, known: Bool) -> Arrays:
 
 
 def _compact_arrays(c: Compact) -> Arrays:
-    """Rows of known tasks, block after block, and what makes covariances of them."""
-    return {
-        "rows": np.concatenate([R.reshape(-1, R.shape[2]) for R in c.blocks]),
-        "rows_of": np.array([R.shape[:2] for R in c.blocks], dtype=np.int64),
-        "L": c.L, "D": c.D, "c": c.c, "open": c.open.blocks,
-    }  # fmt: skip
+    """Rows of known tasks, block after block by their kind, and what makes covariances of them."""
+    p, k = c.L.shape
+    kept: Arrays = {
+        name: np.concatenate(
+            [b.codes.reshape(-1, p) for b in c.blocks if b.codes.dtype == kind] or [np.zeros((0, p), kind)]
+        )
+        for name, kind in _ROWS.items()
+    }
+    kept["rows_of"] = np.array([(*b.codes.shape[:2], b.codes.itemsize) for b in c.blocks], dtype=np.int64)
+    kept["step"] = np.concatenate([b.step.reshape(-1) for b in c.blocks])
+    kept["fix"] = np.concatenate([b.fix.reshape(b.step.size, k) for b in c.blocks])
+    return kept | {"dual": c.dual, "more": c.more, "L": c.L, "D": c.D, "c": c.c, "open": c.open.blocks}
 
 
-def _compact(arrays: Arrays, known: Bool, p: int, where: str) -> Compact:
-    """As it was; every array of the shape that the others call for."""
-    n, shapes = int(known.sum()), arrays["rows_of"]
-    even = shapes.ndim == 2 and shapes.dtype.kind == "i" and len(shapes) and (shapes[:, 1] >= 0).all()
+def _stored(arrays: Arrays, n: int, p: int, k: int, where: str) -> list[Stored]:
+    """The blocks of n tasks' rows; every array of the shape that the others call for."""
+    shapes = arrays["rows_of"]
+    even = shapes.ndim == 2 and shapes.shape[1] == 3 and shapes.dtype.kind == "i" and len(shapes)
     if (
         not even
+        or (shapes[:, 1] < 0).any()
+        or not np.isin(shapes[:, 2], [kind.itemsize for kind in _ROWS.values()]).all()
         or (shapes[:-1, 0] != shapes[0, 0]).any()
         or shapes[:, 0].min() < 1
         or shapes[:, 0].sum() != n
     ):
         raise ModelFileError(f"{where} garbles 'rows_of'; restore it from a copy.")
-    q = arrays["c"].shape[1]
-    rows = require(arrays, "rows", (int(shapes.prod(axis=1).sum()), p), where)
-    parts = np.split(rows, np.cumsum(shapes.prod(axis=1))[:-1])
+    counts = shapes[:, 0] * shapes[:, 1]
+    ends, total = np.cumsum(counts)[:-1], int(counts.sum())
+    steps = np.split(require(arrays, "step", (total,), where), ends)
+    fixes = np.split(require(arrays, "fix", (total, k), where), ends)
+    codes: list[Any] = [None] * len(shapes)
+    for name, kind in _ROWS.items():
+        mine = np.flatnonzero(shapes[:, 2] == kind.itemsize)
+        rows = require(arrays, name, (int(counts[mine].sum()), p), where, kind=kind.kind)
+        for i, part in zip(mine, np.split(rows, np.cumsum(counts[mine])[:-1]), strict=False):
+            codes[i] = part
+    return [
+        Stored(part.reshape(m, r, p), step.reshape(m, r), fix.reshape(m, r, k))
+        for part, step, fix, (m, r, _) in zip(codes, steps, fixes, shapes.tolist(), strict=True)
+    ]
+
+
+def _of_whole_rows(arrays: Arrays) -> Arrays:
+    """What models were before rows were stored in few bytes, as they are now: exact rows."""
+    (n, q), p, total = arrays["c"].shape, arrays["L"].shape[0], len(arrays["rows"])
+    shapes = arrays["rows_of"]
+    return arrays | {
+        "rows_of": np.column_stack([shapes, np.full(len(shapes), _ROWS["rows"].itemsize)]),
+        "rows_2": np.zeros((0, p), np.int16), "rows_1": np.zeros((0, p), np.int8),
+        "step": np.ones(total, np.float32), "fix": np.zeros((total, q - 1), np.float32),
+        "dual": np.zeros((q - 1, p)), "more": np.ones(n),
+    }  # fmt: skip
+
+
+def _compact(arrays: Arrays, known: Bool, p: int, where: str) -> Compact:
+    """As it was; every array of the shape that the others call for."""
+    if "more" not in arrays:
+        arrays = _of_whole_rows(arrays)
+    n, q = int(known.sum()), arrays["c"].shape[1]
     place = np.full(len(known), -1)
     place[known] = np.arange(n)
+    more = require(arrays, "more", (n,), where)
+    if not ((more >= 1.0) & (more <= MOST)).all():
+        raise ModelFileError(f"{where}: array 'more' holds what it cannot; restore it from a copy.")
     return Compact(
-        [part.reshape(*shape, p) for part, shape in zip(parts, shapes.tolist(), strict=True)],
+        _stored(arrays, n, p, q - 1, where),
+        require(arrays, "dual", (q - 1, p), where),
+        more,
         require(arrays, "L", (p, q - 1), where),
         require(arrays, "D", (n, p), where),
         require(arrays, "c", (n, q), where),

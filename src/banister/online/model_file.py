@@ -19,7 +19,7 @@ from banister.errors import ModelFileError
 
 SCHEMA = 1
 KIND = "banister.SafeBandit"
-_DTYPES = tuple(np.dtype(kind) for kind in ("<f8", "<i8", "|u1", "|b1"))
+_DTYPES = tuple(np.dtype(kind) for kind in ("<f8", "<f4", "<i8", "<i2", "|i1", "|u1", "|b1"))
 _MEMBERS = 1000  # arrays; a model has some twenty
 
 Arrays = dict[str, NDArray[Any]]

@@ -255,6 +255,7 @@ def _answers(requests: Any, names: Sequence[str], baseline: Any, decisions: list
         "baseline": [names[i] for i in baseline],
         "certified": [d.certified for d in decisions],
         "probability": [d.probability for d in decisions],
+        "probabilities": [None if d.probabilities is None else d.probabilities.tolist() for d in decisions],
         "reason": [d.reason for d in decisions],
         "lower_bound": [d.lower_bound for d in decisions],
         "floor": [d.floor for d in decisions],

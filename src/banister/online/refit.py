@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from banister.errors import FitError
@@ -10,11 +12,15 @@ from banister.learner.memory import Snapshot
 from banister.online.model import Marks, Model
 from banister.online.settings import Settings
 from banister.safety.belief import Belief
+from banister.solver import Workers
 
 
-def fit(snapshot: Snapshot, n_tasks: int, marks: Marks, last: Model, settings: Settings) -> Model:
-    """The next model. A store that was opened again fits the same."""
-    belief = next_belief(settings.believer(), snapshot, n_tasks, marks.decisions, last.belief)
+def fit(
+    snapshot: Snapshot, n_tasks: int, marks: Marks, last: Model, settings: Settings, workers: Workers
+) -> Model:
+    """The next model. A store that was opened again fits the same, and so do other workers."""
+    believer = replace(settings.believer(), workers=workers)
+    belief = next_belief(believer, snapshot, n_tasks, marks.decisions, last.belief)
     _check_finite(belief)
     return Model(last.version + 1, belief, marks)
 

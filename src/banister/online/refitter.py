@@ -9,12 +9,13 @@ import warnings
 from collections.abc import Callable
 
 from banister.errors import BanisterError, BanisterWarning, FitError
+from banister.online.claimed import refused
 from banister.online.engine import Engine
 from banister.online.files import write_atomically
 from banister.online.model import FORMAT, Model
 from banister.online.record import ModelRecord, digest_of
 from banister.online.refit import fit
-from banister.safety.labels import Claims
+from banister.solver import Workers
 
 _PART = 1 << 20  # bytes of a model written at once, so that decisions wait for milliseconds only
 
@@ -26,8 +27,8 @@ _log = logging.getLogger("banister.online")
 class Refitter:
     """Fits an engine's store, one fit at a time; takes the engine's lock only to look and to swap."""
 
-    def __init__(self, engine: Engine, lock: threading.RLock) -> None:
-        self._engine, self._lock = engine, lock
+    def __init__(self, engine: Engine, lock: threading.RLock, workers: Workers) -> None:
+        self._engine, self._lock, self._workers = engine, lock, workers
         self._fitting = threading.Lock()
         self._thread: threading.Thread | None = None
         self.seconds = 0.0  # of the last fit
@@ -58,11 +59,11 @@ class Refitter:
     def _grown(self) -> bool:
         """Whether there are enough rewards more than at the last try."""
         engine = self._engine
-        memory, tasks = engine.store.memory, len(engine.store.labels)
-        if memory is None:
+        store, tasks = engine.store, len(engine.store.labels)
+        if store.dim is None:
             return False
         schedule = engine.settings.schedule(engine.learner.settled)
-        return len(memory.plays) >= schedule.next(self._last_try() // tasks) * tasks
+        return store.plays >= schedule.next(self._last_try() // tasks) * tasks
 
     def _last_try(self) -> int:
         """How many rewards the last try had, here or in the process whose model serves."""
@@ -155,7 +156,7 @@ class Refitter:
             self._attempt = len(store.memory.plays)
         try:
             begin = time.perf_counter()
-            model = fit(snapshot, len(labels), marks, last, engine.settings)
+            model = fit(snapshot, len(labels), marks, last, engine.settings, self._workers)
             self.seconds = time.perf_counter() - begin
             self._write(model, model.to_bytes(engine.settings, labels), last)
         finally:
@@ -218,5 +219,8 @@ def _log_swap(last: Model, model: Model, seconds: float) -> None:
         model.version, seconds, model.marks.rewards, int(b.known.sum()), b.rank,
     )  # fmt: skip
     if b.claims is not last.belief.claims:
-        refused = b.claims in (Claims.AVERAGES, Claims.CONTRADICTED)
-        _log.log(logging.WARNING if refused else logging.INFO, "claimed baseline rewards: %s", b.claims)
+        fault = refused(b.claims)
+        if fault is not None:
+            _log.warning(fault)
+        else:
+            _log.info("claimed baseline rewards: %s", b.claims)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from banister.learner.account import Account
+from banister.learner.memory import Snapshot
 from banister.online.advice import Step
 from banister.online.engine import Engine
 from banister.online.live_needs import LiveNeeds
@@ -126,25 +127,35 @@ class Status:
         return status_table(self)
 
 
-def status_of(engine: Engine) -> Status:
-    """The status now."""
+def look(engine: Engine) -> tuple[Status, Snapshot | None, LiveNeeds]:
+    """The status now but for what takes longer, and what that is made of; see `completed`."""
     store, belief = engine.store, engine.model.belief
     refused = store.ledger.refusals()
     retracted = store.memory.retracted if store.memory is not None else set()
     waiting, expired = store.decisions - store.rewards, _expired(engine)
-    needs = LiveNeeds(engine)
-    tasks = [] if store.memory is None else _tasks(engine, needs)
-    reasons = _reasons(engine, None)
-    rows = [t.rows_needed for t in tasks]
-    return Status(
+    tasks = [] if store.memory is None else _tasks(engine)
+    needs, reasons = LiveNeeds(engine), _shares(_total(store.tallies.reasons))
+    found = Status(
         engine.model.version, belief.rank, str(belief.claims), store.decisions, store.rewards,
         waiting - expired, expired,
         refused.get("duplicate", 0), refused.get("expired", 0), len(retracted), store.drifts,
-        0 if store.memory is None else store.memory.wild(), engine.refit_failure, tasks,
-        _uplift(tasks), reasons, in_all(rows), needs.step(rows, reasons),
+        0, engine.refit_failure, tasks,
+        _uplift(tasks), reasons, None, needs.step([], reasons),
         engine.settings.sentence(), *_gain(engine.account, EVERY_TASK),
         0 if engine.account is None else engine.account.harm(EVERY_TASK),
     )  # fmt: skip
+    return found, None if store.memory is None else store.memory.snapshot(), needs
+
+
+def completed(status: Status, memory: Snapshot | None, needs: LiveNeeds) -> Status:
+    """The whole status: with rows, wild rewards and rows needed. It needs no lock: decisions go on."""
+    if memory is None:
+        return status
+    needed = needs.rows(len(status.tasks))
+    rows = zip(status.tasks, memory.row_counts(len(status.tasks)).tolist(), needed, strict=True)
+    tasks = [replace(task, rows=n, rows_needed=more) for task, n, more in rows]
+    step = needs.step(needed, status.reasons)
+    return replace(status, tasks=tasks, wild=memory.wild(), rows_needed=in_all(needed), next=step)
 
 
 def _expired(engine: Engine) -> int:
@@ -154,14 +165,24 @@ def _expired(engine: Engine) -> int:
     return engine.store.ledger.unrewarded_before(time.time() - limit)
 
 
-def _reasons(engine: Engine, task: int | None) -> dict[str, float]:
-    """Shares of one task's decisions, or of all, by reason."""
-    found: Counter[str] = Counter()
-    for (t, reason), n in engine.store.tallies.reasons.items():
-        if task is None or t == task:
-            found[reason] += n
+def _shares(found: Counter[str]) -> dict[str, float]:
+    """Shares of decisions by reason."""
     total = found.total()
     return {reason: n / total for reason, n in found.most_common()}
+
+
+def _total(reasons: Counter[tuple[int, str]]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for (_, reason), n in reasons.items():
+        found[reason] += n
+    return found
+
+
+def _by_task(reasons: Counter[tuple[int, str]]) -> dict[int, Counter[str]]:
+    found: dict[int, Counter[str]] = {}
+    for (task, reason), n in reasons.items():
+        found.setdefault(task, Counter())[reason] = n
+    return found
 
 
 def _uplift(tasks: list[TaskStatus]) -> Estimate | None:
@@ -176,14 +197,12 @@ def _uplift(tasks: list[TaskStatus]) -> Estimate | None:
     return Estimate(value, low, high, "the model that serves", float(n))
 
 
-def _tasks(engine: Engine, needs: LiveNeeds) -> list[TaskStatus]:
-    memory, labels = engine.store.memory, engine.store.labels
-    assert memory is not None
-    rows = memory.row_counts(len(labels)).tolist()
-    return [_task(engine, needs, t, label, rows[t]) for t, label in enumerate(labels)]
+def _tasks(engine: Engine) -> list[TaskStatus]:
+    reasons, labels = _by_task(engine.store.tallies.reasons), engine.store.labels
+    return [_task(engine, t, label, _shares(reasons.get(t, Counter()))) for t, label in enumerate(labels)]
 
 
-def _task(engine: Engine, needs: LiveNeeds, t: int, label: str, rows: int) -> TaskStatus:
+def _task(engine: Engine, t: int, label: str, reasons: dict[str, float]) -> TaskStatus:
     tallies = engine.store.tallies
     tallies.make_room(t)
     decisions, moved = int(tallies.decisions.view[t]), int(tallies.moved.view[t])
@@ -191,7 +210,7 @@ def _task(engine: Engine, needs: LiveNeeds, t: int, label: str, rows: int) -> Ta
     margin = float(tallies.margin.view[t])
     return TaskStatus(
         label,
-        rows,
+        0,
         decisions,
         tallies.left.view[t] / decisions if decisions else 0.0,
         moved,
@@ -200,8 +219,8 @@ def _task(engine: Engine, needs: LiveNeeds, t: int, label: str, rows: int) -> Ta
         high,
         margin if math.isfinite(margin) else None,
         _gate(engine, t),
-        _reasons(engine, t),
-        needs.rows(t),
+        reasons,
+        None,
         *_gain(engine.account, t),
         *_savings(engine.account, t),
     )

@@ -1,4 +1,8 @@
-"""The store: ledger and memory kept in step. What is written first is the ledger; memory follows."""
+"""The store: ledger and memory kept in step. What is written first is the ledger; memory follows.
+
+Decisions and rewards wait until `_TOGETHER` have come, or until somebody looks: taking in many together costs
+a fraction of what each would cost alone, and gives the same memory to the last bit.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +25,7 @@ from banister.online.model import Marks
 from banister.online.record import HASH_BYTES, AlarmRecord, DecisionRecord, LogRecord
 from banister.online.tallies import Tallies
 
+_TOGETHER = 256  # decisions or rewards that wait: so few calls take them in that tails do not show it
 _LABEL = tuple(map(attrgetter, ("high", "std", "id")))  # what memory keeps of a claimed reward
 
 
@@ -36,8 +41,10 @@ class Store:
         self.ledger = ledger
         self.tasks: dict[str, int] = {}
         self.labels: list[str] = []
-        self.memory: Memory | None = None
-        self.tallies = Tallies(0)
+        self._memory: Memory | None = None
+        self._tallies = Tallies(0)
+        self._made: list[DecisionRecord] = []  # decisions and rewards that wait to be taken in
+        self._learned: list[tuple[int, Played, float]] = []
         self.decisions = self.rewards = self.drifts = self.mixtures = 0
         self.know_head()
         # Of a shared ledger only: whether others' records wait to be read, this process's own among them; and
@@ -50,9 +57,26 @@ class Store:
         self.known = Head(*self.ledger.head.state())
 
     @property
+    def memory(self) -> Memory | None:
+        """Rows for fits, with everything that has come; None before the first row."""
+        self._take_in()
+        return self._memory
+
+    @property
+    def tallies(self) -> Tallies:
+        """What reports count, with everything that has come."""
+        self._take_in()
+        return self._tallies
+
+    @property
     def dim(self) -> int | None:
         """d; None before the first row."""
-        return None if self.memory is None else self.memory.dim
+        return None if self._memory is None else self._memory.dim
+
+    @property
+    def plays(self) -> int:
+        """How many rewards there are, with logged ones."""
+        return 0 if self._memory is None else len(self._memory.plays) + len(self._learned)
 
     @property
     def marks(self) -> Marks:
@@ -61,9 +85,9 @@ class Store:
 
     def open_memory(self, dim: int) -> Memory:
         """The memory, made when the first row tells the number of features."""
-        if self.memory is None:
-            self.memory, self.tallies = Memory(dim), Tallies(dim)
-        return self.memory
+        if self._memory is None:
+            self._memory, self._tallies = Memory(dim), Tallies(dim)
+        return self._memory
 
     def code_of(self, label: str) -> int:
         """A task's code; a new task is written with the open transaction."""
@@ -84,26 +108,34 @@ class Store:
 
     def remember(self, record: DecisionRecord) -> None:
         """Memory follows the ledger: one decision more, made now or read back."""
-        memory, task = self.memory, record.task
         if self.behind:
             return
-        assert memory is not None
-        baseline = record.baseline_vector
-        if record.low == record.high:
-            memory.labels.add(task, baseline, record.high, record.std, record.id)
-        if record.offered is not None:
-            memory.offer(task, np.frombuffer(record.offered))
-            self.tallies.pair(np.frombuffer(record.offered), baseline)
-        step = record.played - baseline if record.moved else None
-        self.tallies.count(task, record.bound - record.floor, step)
-        self.tallies.explain(task, record.reason, record.time)
+        self._made.append(record)
         self.decisions += 1
         self.mixtures += record.action < 0
+        if len(self._made) == _TOGETHER:
+            self._take_in()
 
     def remember_many(self, records: Sequence[DecisionRecord]) -> None:
-        """Memory follows the ledger: many decisions more, in order; the same as one after the other."""
-        if self.behind or not records:
+        """Memory follows the ledger: many decisions more, in order."""
+        if self.behind:
             return
+        self._made += records
+        self.decisions += len(records)
+        self.mixtures += sum(r.action < 0 for r in records)
+        if len(self._made) >= _TOGETHER:
+            self._take_in()
+
+    def _take_in(self) -> None:
+        """What waits, in the order in which it came."""
+        if self._made:
+            made, self._made = self._made, []
+            self._take_in_decisions(made)
+        if self._learned:
+            learned, self._learned = self._learned, []
+            self._take_in_rewards(learned)
+
+    def _take_in_decisions(self, records: Sequence[DecisionRecord]) -> None:
         task = np.array([r.task for r in records])
         baseline = _matrix([r.baseline_features for r in records])
         self._remember_labels(records, task, baseline)
@@ -111,60 +143,64 @@ class Store:
         moved = np.array([i for i, r in enumerate(records) if r.moved], dtype=np.int64)
         played = _matrix([r.features or b"" for r in records if r.moved]).reshape(-1, baseline.shape[1])
         margin = np.array([r.bound - r.floor for r in records])
-        self.tallies.count_many(task, margin, moved, played - baseline[moved])
+        self._tallies.count_many(task, margin, moved, played - baseline[moved])
         for record in records:
-            self.tallies.explain(record.task, record.reason, record.time)
-        self.decisions += len(records)
-        self.mixtures += sum(r.action < 0 for r in records)
+            self._tallies.explain(record.task, record.reason, record.time)
 
     def _remember_labels(self, records: Sequence[DecisionRecord], task: Int, baseline: Float) -> None:
         known = [r.low == r.high for r in records]
         columns = (np.array([get(r) for r in compress(records, known)]) for get in _LABEL)
-        assert self.memory is not None
-        self.memory.labels.extend(task[known], baseline[known], *columns)
+        assert self._memory is not None
+        self._memory.labels.extend(task[known], baseline[known], *columns)
 
     def _remember_offers(self, records: Sequence[DecisionRecord], task: Int, baseline: Float) -> None:
         some = [i for i, r in enumerate(records) if r.offered is not None]
         offered = _matrix([records[i].offered or b"" for i in some]).reshape(-1, baseline.shape[1])
-        assert self.memory is not None
+        assert self._memory is not None
         for first in range(0, len(some), SAMPLE):  # of more than that the sample would keep only the last
-            self.memory.offer_many(task[some[first : first + SAMPLE]], offered[first : first + SAMPLE])
+            self._memory.offer_many(task[some[first : first + SAMPLE]], offered[first : first + SAMPLE])
         for row, i in zip(offered, some, strict=True):
-            self.tallies.pair(row, baseline[i])
+            self._tallies.pair(row, baseline[i])
 
     def learn(self, number: int, played: Played, value: float) -> None:
         """Memory follows the ledger: one reward more."""
-        assert self.memory is not None
-        if self.behind:
-            self.seen.add(number)
-            return
-        self.memory.plays.add(played.task, played.features, value, played.is_baseline, played.claim, number)
-        self.rewards += 1
+        self.learn_many([(number, played, value)])
 
     def learn_many(self, rewards: Sequence[tuple[int, Played, float]]) -> None:
-        """Memory follows the ledger: many rewards more, in order; the same as one after the other."""
-        if self.behind or not rewards:
+        """Memory follows the ledger: many rewards more, in order."""
+        if self.behind:
             self.seen.update(number for number, _, _ in rewards)
             return
+        self._learned += rewards
+        self.rewards += len(rewards)
+        if len(self._learned) >= _TOGETHER:
+            self._take_in()
+
+    def _take_in_rewards(self, rewards: Sequence[tuple[int, Played, float]]) -> None:
         number, played, value = zip(*rewards, strict=True)
         task, features, is_baseline, claim, *_ = zip(*played, strict=True)
         columns = (np.array(c) for c in (number, value, task, features, is_baseline, claim))
-        self.learn_block(Rewarded(*columns))
+        self._add_plays(Rewarded(*columns))
 
     def learn_block(self, block: Rewarded) -> None:
         """Memory follows the ledger: many rewards, in the order of the chain."""
-        assert self.memory is not None
-        self.memory.plays.extend(
+        self._take_in()
+        self._add_plays(block)
+        self.rewards += len(block.number)
+
+    def _add_plays(self, block: Rewarded) -> None:
+        assert self._memory is not None
+        self._memory.plays.extend(
             block.task, block.features, block.value, block.is_baseline, block.claim, block.number
         )
-        self.rewards += len(block.number)
 
     def count_alarm(self, alarm: AlarmRecord) -> None:
         """Memory follows the ledger: rows of a task (or of all) count from a decision on."""
-        assert self.memory is not None
+        memory, tallies = self.memory, self.tallies
+        assert memory is not None
         self.drifts += 1
-        self.memory.forget(alarm.task, alarm.since)
-        self.tallies.start_anew(alarm.task)
+        memory.forget(alarm.task, alarm.since)
+        tallies.start_anew(alarm.task)
 
     def add_logs(self, now: float, rows: Log, codes: Int) -> bytes | None:
         """Write rows of the policy in place, in blocks, within the open transaction.
@@ -186,21 +222,27 @@ class Store:
             self.ledger.add_log(LogRecord._make((self.ledger.head.logs + 1, now, *blobs, call)))
         return call
 
-    def remember_logs(self, dim: int, features: Features | None, call: bytes | None = None) -> None:
+    def remember_logs(
+        self, dim: int, features: Features | None, call: bytes | None = None, rows: int | None = None
+    ) -> None:
         """Memory follows the ledger: logged rows, a sample of them as offered, known baseline rewards.
 
-        Of one call, or of all; block by block, so that no log has to fit into memory twice.
+        Of one call or of all; block by block, so that no log has to fit into memory twice. Who knows how many
+        rows a call has spares reading them all to count them.
         """
         sizes: Counter[bytes] = Counter()
-        for record in self.ledger.logs():
-            sizes[record.call] += len(record.reward) // 8
+        if call is not None and rows is not None:
+            sizes[call] = rows
+        else:
+            for record in self.ledger.logs():
+                sizes[record.call] += len(record.reward) // 8
         done: Counter[bytes] = Counter()
         for record in self.ledger.logs():
             if call in (None, record.call):
-                rows = read_block(record, dim, features)
-                self._check_tasks(rows.task)
-                self._remember_block(rows, done[record.call], max(1, -(-sizes[record.call] // SAMPLE)))
-                done[record.call] += len(rows.y)
+                block = read_block(record, dim, features)
+                self._check_tasks(block.task)
+                self._remember_block(block, done[record.call], max(1, -(-sizes[record.call] // SAMPLE)))
+                done[record.call] += len(block.y)
 
     def _check_tasks(self, task: Int) -> None:
         if ((task < 0) | (task >= len(self.labels))).any():

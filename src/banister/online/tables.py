@@ -8,6 +8,8 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from banister.online.claimed import refused
+
 if TYPE_CHECKING:
     from banister.online.advice import Step
     from banister.online.dry_run import DryRun
@@ -27,6 +29,7 @@ def dry_run_table(run: DryRun) -> str:
     lines += staying(run.reasons)
     if run.rows_needed:
         lines.append(f"rows still needed in all: {run.rows_needed:,}, played as those fitted were")
+    lines += wrapped(refused(run.claims) or "")
     if run.at_risk:
         lines += wrapped(f"at risk, the model does not fit: {', '.join(run.at_risk)}")
     rows = [
@@ -74,7 +77,7 @@ def status_table(status: Status) -> str:
 
 def _troubles(s: Status) -> list[str]:
     """What somebody should look at."""
-    lines = []
+    lines = wrapped(refused(s.claims) or "")
     if s.wild:
         lines += wrapped(
             f"{s.wild:,} rewards far outside all others count as the largest or smallest of those"

@@ -70,17 +70,6 @@ class Tallies:
         self.reasons[task, reason] += 1
         self.first, self.last = self.first or time, time
 
-    def count(self, task: int, margin: float, step: Float | None) -> None:
-        """Count a decision; `step` is `x − x_b` where it left the baseline."""
-        self.make_room(task)
-        self.decisions.view[task] += 1
-        if step is not None:
-            self.left.view[task] += 1
-            self.moved.view[task] += 1
-            self.shift.view[task] += step
-            if margin < self.margin.view[task]:
-                self.margin.view[task] = margin
-
     def count_many(self, task: Int, margin: Float, moved: Int, steps: Float) -> None:
         """Count decisions in order; `moved` are the places of those that left the baseline, by `steps`."""
         self.make_room(int(task.max()))

@@ -152,22 +152,3 @@ def affordable(left, u, alpha, low):  # type: ignore[no-untyped-def]
 def cost(number, total, u, alpha, low):  # type: ignore[no-untyped-def]
     """What `number` draws with `total` probability off the baseline can cost, a baseline being worth u."""
     return max(total * (u - low) - number * alpha * abs(u), 0.0)
-
-
-@compiled
-def allot(sums, row, task, wish, cap, free, usable, u, alpha, low, out):  # type: ignore[no-untyped-def]
-    """p of each request in turn; what one spends the next cannot.
-
-    Args:
-        sums: changed by every draw beyond its free share, as by `expose`.
-        row: (m,) whose budget pays; task: (m,) whose draws they are.
-        wish, cap, free: (m,) the most that is wished for, the smallest other cap, the free share.
-        usable, u: (rows,) what may be spent, and the most a baseline is worth.
-        out: (m,) result.
-    """
-    for i in range(task.shape[0]):
-        r = row[i]
-        left = usable[r] - cost(sums[r, EXPOSED], sums[r, EXPOSURE], u[r], alpha, low)
-        allowed = max(free[i], min(cap[i], affordable(left, u[r], alpha, low)))
-        out[i] = min(wish[i], allowed)
-        expose(sums, task[i], out[i], free[i], 1.0)

@@ -13,24 +13,57 @@ _INSIDE = 1e-9  # a root is moved inwards by this share, so that rounding cannot
 
 
 @compiled
-def shares(scores, baseline, share, others):  # type: ignore[no-untyped-def]
-    """Fill `share` and `others` (K,) from scores (S, K); returns the share off the baseline."""
-    n_members, n_actions = scores.shape
-    share[:] = 0.0
-    for s in range(n_members):
+def _count(level, away, width, baseline, out):  # type: ignore[no-untyped-def]
+    """How many members hold each action best, (K,); a tie with the baseline is the baseline's."""
+    out[:] = 0.0
+    for s in range(away.shape[0]):
         best = baseline
-        for k in range(n_actions):
-            if scores[s, k] > scores[s, best]:
-                best = k
-        share[best] += 1.0
-    off = n_members - share[baseline]
+        most = level[best] + width * away[s, best]
+        for k in range(level.shape[0]):
+            value = level[k] + width * away[s, k]
+            if value > most:
+                best, most = k, value
+        out[best] += 1.0
+
+
+@compiled
+def votes(level, away, leave, search, baseline, share, others):  # type: ignore[no-untyped-def]
+    """What a committee with the scores `level + width · away` would play.
+
+    Args:
+        level, away: (K,) and (S, K).
+        leave, search: the widths at which `share` (K,) and `others` (K,) are filled.
+        baseline: the action in place.
+
+    Returns:
+        The share of members off the baseline at the width `leave`.
+    """
+    n_members, n_actions = away.shape
+    _count(level, away, search, baseline, others)
+    off = n_members - others[baseline]
     for k in range(n_actions):
-        if k == baseline:
-            others[k] = 0.0
-        else:
-            others[k] = share[k] / off if off > 0.0 else 1.0 / (n_actions - 1)
-        share[k] /= n_members
-    return off / n_members
+        others[k] = others[k] / off if off > 0.0 else 1.0 / (n_actions - 1)
+    others[baseline] = 0.0
+    _count(level, away, leave, baseline, share)
+    share /= n_members
+    return 1.0 - share[baseline]
+
+
+@compiled
+def fallen_on(probabilities, u):  # type: ignore[no-untyped-def]
+    """The first place whose part of the whole u in [0, 1) falls on; of what rounding leaves, the last."""
+    whole = 0.0
+    for k in range(probabilities.shape[0]):
+        whole += probabilities[k]
+    reach = u * whole
+    last, edge = 0, 0.0
+    for k in range(probabilities.shape[0]):
+        edge += probabilities[k]
+        if probabilities[k] > 0.0:
+            last = k
+            if edge > reach:
+                break
+    return last
 
 
 @compiled

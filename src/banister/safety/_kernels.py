@@ -3,8 +3,9 @@
 1. `_condition`: a baseline reward that counts as a label moves and narrows every estimate correlated with it,
    or contradicts the belief and shuts the task's gate.
 2. candidates from the highest estimate downwards, as long as they are better than the baseline.
-3. the variance of `x − β x_b`, which costs p² and is computed only for candidates; the left-over's part of
-   it, which costs another p², only where the bound would clear without it.
+3. the variance of `x − β x_b`, which costs p² and is computed only for candidates, of rows only for those
+   that less variance would let pass; the left-over's part of it, which costs another p², only where the bound
+   would clear without it.
 4. the first whose bound clears the floor is played.
 
 Arrays of a belief are in its own coordinates; requests come in the user's units.
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from banister.safety._matrix_kernels import completed, square, taken, times, turned
+from banister.safety._matrix_kernels import at_least, completed, square, sure_share, taken, times, turned
 from banister.safety.reasons import BASELINE_BEST, CERTIFIED, DISAGREES, IDENTICAL, OPEN, TOO_UNCERTAIN
 from banister.solver.kernels import compiled, dot
 
@@ -95,6 +96,29 @@ def _below(mean, variance, z):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def _hopeless(  # type: ignore[no-untyped-def]
+    variance, mean, mean_b, cross, var_b, gain, noise, moved, least, given, label, unsure, alpha, literal, z
+):
+    """Whether an action falls short already with a variance that is not above its own."""
+    beta = cross * gain
+    if given:
+        narrowed = variance - 2 * beta * cross + beta * beta * (var_b + noise)
+        passes = mean - z * np.sqrt(max(narrowed, 0.0)) >= least
+        if not passes and not (label and unsure):
+            return True
+        if passes and label:
+            return False
+    keep = 1.0 - var_b * gain
+    for sign in (-1.0, 1.0):
+        f = 1.0 + sign * alpha
+        spread = variance - cross * cross * gain - 2 * f * cross * keep + f * f * var_b * keep
+        ahead = mean - f * (mean_b + var_b * moved) - z * np.sqrt(max(spread, 0.0))
+        if ahead >= 0.0 and not (literal and sign > 0):
+            return False
+    return True
+
+
+@compiled
 def judge(  # type: ignore[no-untyped-def]
     task, actions, baseline, index, low, high, std, literal, alpha, shift, scale, unit,
     mean_of, matrices, left, z_of, labelled, label_error, gate, chosen, bound, floor, code,
@@ -140,9 +164,11 @@ def judge(  # type: ignore[no-untyped-def]
             noise = max(error, label_error) ** 2
             total = var_b + noise
             surprise = r - mean_b
-            if surprise * surprise > z * z * total:
+            sure = sure_share(of)  # what is wider than it need be must not hide a contradiction
+            doubt = sure * var_b + noise
+            if surprise * surprise > z * z * doubt:
                 turned(of, zb, own_b)
-                if surprise * surprise > z * z * (total + _left_over(own_b, own_b, 0.0, left)):
+                if surprise * surprise > z * z * (doubt + sure * _left_over(own_b, own_b, 0.0, left)):
                     gate[t] = DISAGREES
                     code[i] = DISAGREES
                     continue
@@ -177,7 +203,13 @@ def judge(  # type: ignore[no-untyped-def]
             if given and mean[k] < least:
                 break
             standardise(actions[i, k], shift, scale, zx)
-            variance, cross = square(of, zx, own), dot(zx, vb)
+            cross, fewest = dot(zx, vb), at_least(of, zx)
+            if fewest > 0.0 and _hopeless(
+                fewest, mean[k], mean_b, cross, var_b, gain, noise, moved, least, given, label, error > 0.0,
+                alpha, literal, z,
+            ):  # fmt: skip
+                continue
+            variance = square(of, zx, own)
             lower, cleared, whole = np.nan, True, False
             if not compared:
                 turned(of, zb, own_b)

@@ -7,7 +7,8 @@ matrices; of a compact one they follow from the task's rows R (r, p) in units of
     s = W D x,   e = C⁻ᵀs,   o = x − W's,   m = M (L'x − WL's),   away'x = o − HL m
     x'V x = Σ D o² + |e|² + m'M⁻¹m + (away'x)'O (away'x)
 
-which costs 2 r p + p²/2 and makes no matrix of size p. The names are those of `posterior`.
+which costs 2 r p + p²/2 and makes no matrix of size p; `x'V x ≥ Σ D x² − |s|²` costs half of the first. The
+names are those of `posterior`. Rows that are not quite the task's own make all of it `more` (see `stored`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from numba.extending import overload
 
 from banister.data import Float
 from banister.solver.kernels import compiled, dot
+
+_DIGITS = 1e-12  # share of the prior variance that the difference of two sums may be wrong by
 
 
 class Dense(NamedTuple):
@@ -37,6 +40,7 @@ class Factored(NamedTuple):
             `M = root'root`.
         D: (p,); O: (p (p+1)/2,) what is open of the shared part, its upper triangle row by row; least: (p,)
             variance that rounding leaves.
+        more: what V is multiplied by, and `away` by its root.
     """
 
     W: Float
@@ -48,6 +52,7 @@ class Factored(NamedTuple):
     D: Float
     O: Float  # noqa: E741 (the name of the module's formulas)
     least: Float
+    more: float
 
 
 Matrices = Dense | Factored
@@ -146,16 +151,57 @@ def _product_packed(A, x, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def prepare(W, L, D, c, sums, C, WL, HL, root, opened, least, rounding):  # type: ignore[no-untyped-def]
-    """Fill what `Factored` holds: C, WL, HL, root, O and least; W comes as R.
+def decode(codes, step, fix, dual):  # type: ignore[no-untyped-def]
+    """The rows (r, p) that are stored as `codes` (see `Stored`)."""
+    r, p = codes.shape
+    R = np.empty((r, p))
+    for i in range(r):
+        unit = np.float64(step[i])
+        for j in range(p):
+            R[i, j] = unit * codes[i, j]
+        for a in range(fix.shape[1]):
+            along = np.float64(fix[i, a])
+            if along != 0.0:
+                for j in range(p):
+                    R[i, j] += along * dual[a, j]
+    return R
+
+
+@compiled
+def _opened(c, sums):  # type: ignore[no-untyped-def]
+    """What is open of a task with coefficients c (q,), from the triangles of each product of two of them."""
+    q, n = c.shape[0], sums.shape[0]
+    weights = np.empty(n)
+    pair = 0
+    for a in range(q):
+        for b in range(a, q):
+            weights[pair] = c[a] * c[b]
+            pair += 1
+    opened = weights[0] * sums[0]
+    for pair in range(1, n - 1, 2):
+        one, two, u, v = sums[pair], sums[pair + 1], weights[pair], weights[pair + 1]
+        for j in range(opened.shape[0]):
+            opened[j] += u * one[j] + v * two[j]
+    if n % 2 == 0:
+        one, u = sums[n - 1], weights[n - 1]
+        for j in range(opened.shape[0]):
+            opened[j] += u * one[j]
+    return opened
+
+
+@compiled
+def prepare(W, L, D, c, sums, more, rounding):  # type: ignore[no-untyped-def]
+    """A task's `Factored` from its rows, which become W.
 
     Args:
         W, L, D: of the task; L is (k, p).
         c: (k + 1,) coefficients.
         sums: (pairs, p (p+1)/2) upper triangles of what is open, for each product of two coefficients.
+        more, rounding: what V is multiplied by; share of the prior variance that rounding leaves.
     """
     r, p, k = W.shape[0], W.shape[1], L.shape[0]
-    scaled = np.empty(p)
+    C, WL, HL, root = np.empty((r, r)), np.empty((k, r)), np.zeros((k, p)), np.empty((k, k))
+    least, scaled = np.empty(p), np.empty(p)
     for i in range(r):
         for j in range(p):
             scaled[j] = W[i, j] * D[j]
@@ -169,7 +215,6 @@ def prepare(W, L, D, c, sums, C, WL, HL, root, opened, least, rounding):  # type
             for j in range(p):
                 W[i, j] -= factor * earlier[j]
         W[i] /= C[i, i]
-    HL[:] = 0.0
     for a in range(k):
         product(W, L[a], WL[a])
         add_transposed(W, WL[a], HL[a])
@@ -188,14 +233,7 @@ def prepare(W, L, D, c, sums, C, WL, HL, root, opened, least, rounding):  # type
         for a in range(k):
             least[j] += L[a, j] * L[a, j]
         least[j] *= rounding
-    pair = 0
-    opened[:] = 0.0
-    for a in range(k + 1):
-        for b in range(a, k + 1):
-            weight, row = c[a] * c[b], sums[pair]
-            for j in range(row.shape[0]):
-                opened[j] += weight * row[j]
-            pair += 1
+    return Factored(W, C, WL, HL, root, L, D, _opened(c, sums), least, more)
 
 
 @compiled
@@ -232,6 +270,21 @@ def _explained(of, x, s, o, away):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def _least_of_rows(of, x):  # type: ignore[no-untyped-def]
+    """Not above x'V x, for half its cost: what the left-over alone leaves, less what rounding could add."""
+    p, prior = x.shape[0], 0.0
+    scaled = np.empty(p)
+    for j in range(p):
+        scaled[j] = of.D[j] * x[j]
+        prior += scaled[j] * x[j]
+    known = 0.0
+    for i in range(of.W.shape[0]):
+        s = dot(of.W[i], scaled)
+        known += s * s
+    return of.more * ((1.0 - _DIGITS) * prior - known)
+
+
+@compiled
 def _square_of_rows(of, x, away):  # type: ignore[no-untyped-def]
     e, o = np.empty(of.W.shape[0]), np.empty(x.shape[0])
     half, _ = _explained(of, x, e, o, away)
@@ -239,7 +292,8 @@ def _square_of_rows(of, x, away):  # type: ignore[no-untyped-def]
     total = dot(e, e) + dot(half, half) + _quadratic_packed(of.O, away)
     for j in range(x.shape[0]):
         total += of.D[j] * o[j] * o[j] + of.least[j] * x[j] * x[j]
-    return total
+    away *= np.sqrt(of.more)
+    return of.more * total
 
 
 @compiled
@@ -251,9 +305,9 @@ def _times_rows(of, x, out):  # type: ignore[no-untyped-def]
     solve_transposed(of.C, e)
     solve(of.C, e)
     _product_packed(of.O, away, q)
-    half, less = np.empty(m.shape[0]), np.zeros(m.shape[0])
-    product(of.HL, q, away[: m.shape[0]])
-    product(of.root, away[: m.shape[0]], half)
+    inner, half, less = np.empty(m.shape[0]), np.empty(m.shape[0]), np.zeros(m.shape[0])
+    product(of.HL, q, inner)
+    product(of.root, inner, half)
     add_transposed(of.root, half, less)
     m -= less
     for j in range(p):
@@ -267,11 +321,13 @@ def _times_rows(of, x, out):  # type: ignore[no-untyped-def]
     for j in range(p):
         out[j] -= of.D[j] * back[j]
     add_transposed(of.L, m, out)
+    out *= of.more
 
 
 @compiled
 def _turn_rows(of, x, out):  # type: ignore[no-untyped-def]
     _explained(of, x, np.empty(of.W.shape[0]), np.empty(x.shape[0]), out)
+    out *= np.sqrt(of.more)
 
 
 @compiled
@@ -293,6 +349,16 @@ def times(of: Any, x: Float, out: Float) -> None:
 def square(of: Any, x: Float, own: Float) -> Any:
     """x'V x; rows fill `own` (p,) with `away'x` on the way, see `completed`."""
     return quadratic(of.V, x) if isinstance(of, Dense) else _square_of_rows(of, x, own)
+
+
+def at_least(of: Any, x: Float) -> Any:
+    """A number not above x'V x that is cheap to have; 0 where none is."""
+    return 0.0 if isinstance(of, Dense) else _least_of_rows(of, x)
+
+
+def sure_share(of: Any) -> Any:
+    """The share of V, and of what `away` adds, that is there for certain; the rest is for coarse rows."""
+    return 1.0 if isinstance(of, Dense) else (2.0 - of.more) / of.more
 
 
 def completed(of: Any, x: Float, own: Float) -> None:
@@ -329,6 +395,20 @@ def _square(of, x, own):  # type: ignore[no-untyped-def]
     if _is_dense(of):
         return lambda of, x, own: quadratic(of.V, x)
     return lambda of, x, own: _square_of_rows(of, x, own)
+
+
+@overload(at_least)
+def _at_least(of, x):  # type: ignore[no-untyped-def]
+    if _is_dense(of):
+        return lambda of, x: 0.0
+    return lambda of, x: _least_of_rows(of, x)
+
+
+@overload(sure_share)
+def _sure_share(of):  # type: ignore[no-untyped-def]
+    if _is_dense(of):
+        return lambda of: 1.0
+    return lambda of: (2.0 - of.more) / of.more
 
 
 @overload(completed)

@@ -5,9 +5,11 @@ Immutable, made by `believe` from everything seen. The steps, each a file of its
 1. `frame`: units and intercept.
 2. `labels`: which claimed baseline rewards count.
 3. `hierarchy`: what tasks share, and how well that is known; from a sample of tasks where there are many.
-4. `posterior`, `widening`: each task given what is shared, with the doubts that a likelihood does not see.
+4. `given`, `posterior`, `widening`: each task given what is shared, with the doubts that a likelihood does
+   not see.
 
-Rows come by blocks of tasks (`gathering`); covariances of very many tasks are kept as rows (`compact`).
+Rows come by blocks of tasks (`gathering`); covariances of very many tasks are kept as rows (`compact`,
+`stored`).
 """
 
 from __future__ import annotations
@@ -30,12 +32,15 @@ from banister.safety._matrix_kernels import Dense, Matrices, quadratics
 from banister.safety.compact import DENSE, Compact, PerTask
 from banister.safety.draw import root_of
 from banister.safety.frame import Frame
-from banister.safety.gathering import Gathered, Labels, Old
+from banister.safety.gathering import Gathered, Labels, Old, Part
+from banister.safety.given import Doubts, given, joined, widened
 from banister.safety.hierarchy import LEAST_NOISE, Hierarchy, Start, fit, mean_square
 from banister.safety.labels import Claims, Trust, trust
 from banister.safety.noise import Moderated, lifted, moderate
 from banister.safety.past import Past
-from banister.safety.posterior import Posterior, Shared
+from banister.safety.posterior import Shared
+from banister.safety.stored import Storing
+from banister.solver.work import HERE, Workers
 
 _SAMPLED = 256  # tasks from which what is shared is learned; more make its error small beside a task's own
 PAIRED = 400  # latest rows of a task whose pairs are compared when claims are judged
@@ -202,11 +207,13 @@ class Believer:
             explain counts as left over, so too small a rank costs gain and no safety.
         decisions: how many decisions the union bound counts; by default twice those so far, and at least 100
             a task.
+        workers: who works out what the fit means for each task; the belief is the same whoever does.
     """
 
     confidence: float = 0.95
     rank: int | None = None
     decisions: int | None = None
+    workers: Workers = HERE
 
     def __post_init__(self) -> None:
         if not 0 < self.confidence < 1:
@@ -259,7 +266,7 @@ class _Making:
     """The steps from what was seen to a belief; tasks without rows take no part."""
 
     def __init__(self, by: Believer, seen: Seen, n_tasks: int, decisions: int, last: Belief | None) -> None:
-        self.n_tasks, self.seen, self.last, self.rank = n_tasks, seen, last, by.rank
+        self.by, self.n_tasks, self.seen, self.last = by, n_tasks, seen, last
         dim = seen.X.shape[1]
         self.past, self.label_past = seen.past or Past.none(dim), seen.label_past or Past.none(dim)
         rows = np.bincount(np.append(seen.task, self.past.of), minlength=n_tasks) > 0
@@ -280,7 +287,7 @@ class _Making:
         trusted = self._trust()
         data = self._gathered(trusted)
         start = self._start(trusted)
-        hierarchy = fit(data.sample(self._sampled()), start, self.rank)
+        hierarchy = fit(data.sample(self._sampled()), start, self.by.rank)
         settled = self._settle(data, hierarchy)
         kappa = widening.tails(len(self.tasks), hierarchy.shared.rank, self.z)
         wide = Shared(
@@ -321,7 +328,7 @@ class _Making:
             self.label_past.of_tasks(self.tasks[trusted.labelled]).placed(self.place),
         )
         telling = np.where(most > 1, n - most, n)
-        return Gathered(self.frame, self.task, s.X, self.y, labels, used, telling, old)
+        return Gathered(self.frame, self.task, s.X, self.y, s.is_baseline, labels, used, telling, old)
 
     def _sampled(self) -> Int:
         """All tasks, or a fixed random sample of many."""
@@ -345,31 +352,26 @@ class _Making:
 
     def _settle(self, data: Gathered, hierarchy: Hierarchy) -> _Settled:
         """Every task given the fit: its coefficients, its noise, and the variance added to its left-over."""
-        T, q, d = len(self.tasks), hierarchy.shared.rank + 1, len(self.frame.scale)
-        raw, freedom, n, c = np.empty(T), np.empty(T), np.empty(T), np.empty((T, q))
-        error, length = np.empty(len(self.y)), np.empty(len(self.y))
-        leaning, played, square, total = np.empty((T, d)), np.empty(T), np.empty(T), np.zeros(2)
+        T = len(self.tasks)
         noise = np.full(T, hierarchy.level) if T > _SAMPLED else hierarchy.noise.variance
-        for block in data.blocks():
-            part, rows, level = block.tasks, data.rows(block), noise[block.tasks]
-            post = Posterior(rows.information(level, hierarchy.label_level), hierarchy.shared)
-            raw[part] = rows.plays.rest + post.play_squares(level)
-            spent, _ = post.spent(post.learned(hierarchy.open_of(post.c)))
-            n[part], freedom[part] = rows.plays.n, np.maximum(rows.plays.n - spent, 0.0)
-            c[part], square[part] = post.c, rows.plays.yy / np.maximum(rows.plays.n, 1.0)
-            total += rows.total()
-            error[block.row] = block.rewards - np.einsum("np,np->n", block.features, post.mean[block.task])
-            length[block.row] = np.einsum("np,np->n", block.features, block.features)
-            chosen = self.seen.is_baseline[block.row]
-            leaning[part], played[part] = widening.means(
-                block.task[chosen], block.features[chosen, :d], len(rows.plays.n)
-            )
-        own = np.maximum(raw / np.maximum(freedom, 0.5), LEAST_NOISE * mean_square(*total))
-        told = np.minimum(freedom, data.telling)
-        found = lifted(moderate(own, told), n, data.telling) if T > 1 else hierarchy.noise
-        added = widening.odd_noise(raw / np.maximum(freedom, 1e-9), told, self.frame.dim)
-        added += self._lean(leaning, played).added(square, self.frame.dim)
-        return _Settled(c, found, added, widening.unequal_noise(error, length))
+        parts = self._parts(data)
+        found = self.by.workers.map(given, [(part, noise[part.tasks]) for part in parts], hierarchy)
+        g, order = joined(found), np.concatenate([data.order(part.tasks) for part in parts])
+        error, length = np.empty(len(order)), np.empty(len(order))
+        error[order], length[order] = g.error, g.length
+        total = np.zeros(2)
+        for block in g.totals:
+            total += block
+        own = np.maximum(g.raw / np.maximum(g.freedom, 0.5), LEAST_NOISE * mean_square(*total))
+        told = np.minimum(g.freedom, data.telling)
+        level = lifted(moderate(own, told), g.n, data.telling) if T > 1 else hierarchy.noise
+        added = widening.odd_noise(g.raw / np.maximum(g.freedom, 1e-9), told, self.frame.dim)
+        added += self._lean(g.leaning, g.played).added(g.square, self.frame.dim)
+        return _Settled(g.c, level, added, widening.unequal_noise(error, length))
+
+    def _parts(self, data: Gathered) -> list[Part]:
+        """What is worked on at a time; few tasks, whose rows are all at hand, are not worth cutting."""
+        return data.parts(self.by.workers.shares if len(self.tasks) > _SAMPLED else 1)
 
     def _lean(self, baseline: Float, played: Float) -> widening.Leaning:
         s, d = self.seen, len(self.frame.scale)
@@ -386,25 +388,17 @@ class _Making:
     def _widen(self, data: Gathered, hierarchy: Hierarchy, wide: Shared, settled: _Settled) -> _Widened:
         """Every task's posterior under what is shared, widened; dense, or as rows where tasks are many."""
         T, p = len(self.tasks), self.frame.dim
-        dense = T * p * p <= DENSE
-        mean, kept, D = np.empty((T, p)), [], np.empty((T, p))
-        V, away = (np.empty((T if dense else 0, p, p)) for _ in range(2))
         noise, opened = settled.unequal * settled.noise.variance, hierarchy.open.times(settled.unequal)
-        for block in data.blocks():
-            part = block.tasks
-            info = data.rows(block).information(noise[part], hierarchy.label_level)
-            left_open = opened.of(settled.c[part])
-            post = widening.widened(info, wide, settled.added[part], left_open, hierarchy.size)
-            mean[part] = post.mean
-            if dense:
-                V[part], away[part] = post.covariance(left_open)
-            else:
-                kept.append(info.R)
-                D[part] = post.shared.D
-        if dense:
-            return _Widened(mean, self._placed(V), self._placed(away))
-        compact = Compact(kept, wide.L, D, settled.c, opened, self.place)
-        return _Widened(mean, compact.covariances, compact.away)
+        left = widening.left_over_error(hierarchy)
+        storing = None if T * p * p <= DENSE else Storing.of(wide, opened, left)
+        doubts = Doubts(wide, opened, hierarchy.label_level, hierarchy.size, storing)
+        columns = (noise, settled.added, settled.c)
+        pieces = [(part, *(column[part.tasks] for column in columns)) for part in self._parts(data)]
+        w = joined(self.by.workers.map(widened, pieces, doubts))
+        if storing is None:
+            return _Widened(w.mean, self._placed(w.V), self._placed(w.away))
+        compact = Compact(w.rows, storing.dual, w.more, wide.L, w.D, settled.c, opened, self.place)
+        return _Widened(w.mean, compact.covariances, compact.away)
 
     def _pack(
         self, hierarchy: Hierarchy, trusted: Trust, noise: Moderated, wide: _Widened, began: int

@@ -204,17 +204,12 @@ class Budget:
             task, played_baseline, y, pi_b, control, free, s.alpha, s.low, s.high, keep, alarm,
         )  # fmt: skip
 
-    def expire(self, task: int, played_baseline: bool, pi_b: float, *, free: float | None = None) -> None:
-        """The reward will never come: the worst for what left the baseline, the usual for the baseline."""
-        y = float(np.clip(self.centre(task), self.settings.low, self.settings.high))
-        self.update(task, played_baseline, y if played_baseline else self.settings.low, pi_b, free=free)
-
     def expose(self, task: int, pi_b: float, free: float) -> None:
         """Note a draw whose reward is still to come; `free` is its free share."""
         _b.expose(self.sums, task, 1.0 - pi_b, free, 1.0)
 
     def settle(self, task: int, pi_b: float, free: float) -> None:
-        """A draw that was noted by `expose` or `allot` waits no longer: its reward came, or never will."""
+        """A draw that was noted by `expose` waits no longer: its reward came, or never will."""
         _b.expose(self.sums, task, 1.0 - pi_b, free, -1.0)
 
     def bound(self, row: int) -> float:
@@ -261,25 +256,6 @@ class Budget:
         noise = max(fleet[_b.SPREAD] / fleet[_b.N], 1e-300)
         limit = push * drift * np.sqrt(2.0 * x[_b.SQUARES] / _LOG_TERM) / noise
         return float(_b.largest_share(limit, self.settings.alpha, 1.0 - holdout))
-
-    def allot(self, task: Int, wish: Float, cap: Float, free: Float, *, fleet: bool) -> Float:
-        """p (m,) of requests in turn, what one spends the next cannot; all are noted as by `expose`.
-
-        Args:
-            task: (m,) rows.
-            wish: (m,) the most that is wished for.
-            cap: (m,) the smallest of the other caps.
-            free: (m,) free shares.
-            fleet: whether the fleet pays instead of the task.
-        """
-        s = self.settings
-        row = np.full(len(task), self.fleet) if fleet else task
-        usable, u = np.zeros(len(self.sums)), np.full(len(self.sums), s.high)
-        for r in np.unique(row):
-            usable[r], u[r] = self.usable(r), self.most(r)
-        p = np.empty(len(task))
-        _b.allot(self.sums, row, task, wish, cap, free, usable, u, s.alpha, s.low, p)
-        return p
 
     def reset(self, row: int) -> None:
         """Spend nothing that was saved before now (the world has changed)."""

@@ -1,14 +1,16 @@
 """Covariances of many tasks: kept as the rows that they come from, made when they are asked for.
 
 A dense belief holds 2 p² numbers a task, whatever its rows. Beyond `DENSE` numbers only what cannot be made
-again is held: a task's rows in units of their noise (r × p, r ≤ p of plays), its left-over variances and its
-coefficients. Decisions multiply vectors with the rows themselves (`_matrix_kernels`); whoever asks for the
-matrices gets the dense belief's own, by the same arithmetic. The last few made are kept.
+again is held: a task's rows in units of their noise (r × p, r ≤ p of plays) in few bytes (`stored`), its
+left-over variances and its coefficients. Decisions multiply vectors with the rows themselves
+(`_matrix_kernels`); whoever asks for the matrices gets what the dense belief makes of such rows, by the same
+arithmetic, and `more` of it, so that no variance is below the exact one. The last few made are kept.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -18,6 +20,7 @@ from banister.safety._matrix_kernels import Factored
 from banister.safety.factors import Information
 from banister.safety.opened import Open
 from banister.safety.posterior import ROUNDING, Posterior, Shared
+from banister.safety.stored import Stored
 
 DENSE = 2**24  # numbers (128 MB) of all covariances together, up to which they are held as they are
 _LAST = 64  # tasks whose matrices are kept: users ask for one task several times in a decision
@@ -28,13 +31,16 @@ class Compact:
     """What the covariances of T tasks are made from.
 
     Attributes:
-        blocks: rows of consecutive tasks in units of their noise, (n, r, p) each; only the last has other n.
+        blocks: rows of consecutive tasks in units of their noise; only the last has other n.
+        dual: (k, p) along which rows were corrected; more: (T,) by what variances are multiplied.
         L: (p, k) shared directions, widened; D: (T, p) left-over variances.
         c: (T, k+1) coefficients; open: what all rows leave open of the shared part.
         place: (all tasks,) where a task stands among the T that have rows, −1 if it has none.
     """
 
-    blocks: list[Float]
+    blocks: list[Stored]
+    dual: Float
+    more: Float
     L: Float
     D: Float
     c: Float
@@ -61,12 +67,11 @@ class Compact:
             Information(R, np.zeros(R.shape[:2]), 0), Shared(np.zeros(p), self.L, self.D[t : t + 1])
         )
         V, away = post.covariance(self.open.of(self.c[t : t + 1]))
-        return V[0], away[0]
+        return self.more[t] * V[0], np.sqrt(self.more[t]) * away[0]
 
     def _rows(self, t: int) -> Float:
         block, i = divmod(t, len(self.blocks[0]))
-        rows: Float = self.blocks[block][i]
-        return rows
+        return self.blocks[block].one(i, self.dual)
 
     def factored(self, task: int) -> Factored:
         """The rows of a task that has some, prepared for products with vectors."""
@@ -78,15 +83,15 @@ class Compact:
         return made
 
     def _prepare(self, t: int) -> Factored:
-        # Copies: a model that was read has arrays that cannot be written, which is another type to a kernel.
-        L, W, D, c = (np.array(a, order="C") for a in (self.L.T, self._rows(t), self.D[t], self.c[t]))
-        (r, p), k = W.shape, len(L)
-        C, WL, HL, root = np.empty((r, r)), np.empty((k, r)), np.empty((k, p)), np.empty((k, k))
-        opened, least = np.empty(p * (p + 1) // 2), np.empty(p)
-        _matrix_kernels.prepare(
-            W, L, D, c, self.open.packed, C, WL, HL, root, opened, least, ROUNDING**2
-        )  # fmt: skip
-        return Factored(W, C, WL, HL, root, L, D, opened, least)
+        prepared: Factored = _matrix_kernels.prepare(
+            self._rows(t), self._turned, self.D[t], self.c[t], self.open.packed, self.more[t], ROUNDING**2
+        )
+        return prepared
+
+    @cached_property
+    def _turned(self) -> Float:
+        """L (k, p) as the kernels read it."""
+        return np.ascontiguousarray(self.L.T)
 
     @property
     def covariances(self) -> PerTask:

@@ -3,7 +3,7 @@
 A draw plays the baseline with probability 1 − p and otherwise one of the rest, `q`; its expected reward is
 `(1−p) x_b'θ + p Σ_a q_a x_a'θ`, which is the paper's mixture. What is wished for (q, and p at most) comes
 from a *committee*: seeded draws from the belief, each of which names the action it holds best (posterior
-sampling with exact probabilities). What is allowed comes from caps on p:
+sampling with exact probabilities). For q they may be wider than for p. What is allowed comes from caps on p:
 
 * the *free share*: where the range of rewards alone keeps the draw above its floor, no model and no data;
 * the *decision cap*: under the belief, the draw's value clears its floor by z standard errors
@@ -19,31 +19,46 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from banister.data import Float
 from banister.errors import InputError
-from banister.safety._draw_kernels import shares
+from banister.safety._draw_kernels import fallen_on, votes
 
 MEMBERS = 64  # shares come in steps of 1/64, and scores (64, d) @ (d, K) take tens of microseconds
-SPREAD = 0.2  # ν: beliefs are wide for safety's sake; at 0.5 a harmful world costs 4.7 % instead of 3.3 %
+_SINGLE = np.float32  # of scores: a third of the time, and who is best by 1e-7 does not matter
+# Widths ν of a committee, as beliefs are wide for safety's sake. Whether to leave the baseline is asked
+# narrowly: at 0.5 a world in which all else is harmful cost 4.7 % instead of 3.2 %. Where to go instead may
+# be asked widely; see `Promise.search`.
+LEAVE, SEARCH = 0.2, 0.5
 WISH, FREE, HOLDOUT = "committee", "free share", "holdout"
 
 
-def members(mean: Float, root: Float, *, seed: int, version: int, task: int, spread: float = SPREAD) -> Float:
-    """The committee of one task: (S, d) parameters `μ + ν R z`, the same whenever they are asked for.
+class Committee(NamedTuple):
+    """Seeded draws from a belief: member s holds `mean + ν · away[s]` at the width ν."""
+
+    mean: NDArray[np.float32]  # (d,)
+    away: NDArray[np.float32]  # (S, d)
+
+    @classmethod
+    def of(cls, mean: Float, away: Float) -> Committee:
+        """In single precision."""
+        return cls(mean.astype(_SINGLE), away.astype(_SINGLE))
+
+
+def members(mean: Float, root: Float, *, seed: int, version: int, task: int) -> Committee:
+    """The committee of one task, `μ + ν R z`, the same whenever it is asked for.
 
     Args:
         mean: (d,) the belief's mean.
         root: (d, m) with `root @ root.T` the belief's covariance.
         seed, version, task: of the store, of the belief, and the task's number; they key the random numbers.
-        spread: ν.
     """
     rng = np.random.Generator(np.random.Philox(np.random.SeedSequence((seed, version, task))))
-    z = rng.standard_normal((MEMBERS, root.shape[1]))
-    drawn: Float = mean + spread * (z @ root.T)
-    return drawn
+    return Committee.of(mean, rng.standard_normal((MEMBERS, root.shape[1])) @ root.T)
 
 
 def root_of(cov: Float) -> Float:
@@ -66,8 +81,8 @@ def root_of(cov: Float) -> Float:
 class Wish:
     """What the committee would play: `share` (K,) of its members each; `p` of them not the baseline.
 
-    `others` (K,) is how the share off the baseline is spread: 0 for the baseline, 1 in sum. If all members
-    hold the baseline best it is even.
+    `others` (K,) is how the share off the baseline is spread: 0 for the baseline, 1 in sum. If no member
+    would leave the baseline it is even.
     """
 
     share: Float
@@ -75,18 +90,23 @@ class Wish:
     others: Float
 
 
-def wish(committee: Float, actions: Float, baseline: int) -> Wish:
-    """Ask the committee (S, d) about actions (K, d); a tie with the baseline is a vote for the baseline.
+def wish(committee: Committee, actions: Float, baseline: int, *, search: float = LEAVE) -> Wish:
+    """Ask the committee about actions (K, d); a tie with the baseline is a vote for the baseline.
+
+    How many leave is counted at the width `LEAVE`, where they go at the width `search`.
 
     Examples:
-        >>> w = wish(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 2.0], [1.0, 1.0]]), np.eye(2), 0)
+        >>> here, there = [0.0, 0.0], [-1.0, 2.0]
+        >>> w = wish(Committee.of(np.array([1.0, 0.5]), np.array([here, here, there, there])), np.eye(2), 0)
         >>> w.share, w.p, w.others
         (array([0.5, 0.5]), 0.5, array([0., 1.]))
     """
     _check_baseline(baseline, len(actions))
-    share, others = np.empty(len(actions)), np.empty(len(actions))
-    p = shares(committee @ actions.T, baseline, share, others)
-    return Wish(share, float(p), others)
+    share, others = np.empty((2, len(actions)))
+    x = actions.astype(_SINGLE).T
+    widths = _SINGLE(LEAVE), _SINGLE(search)
+    p = votes(committee.mean @ x, committee.away @ x, *widths, baseline, share, others)
+    return Wish(share, p, others)
 
 
 def free_share(
@@ -145,7 +165,10 @@ def combine(wished: Wish, baseline: int, *, free: float, caps: Mapping[str, floa
         Draw(probabilities=array([0.7, 0.3, 0. ]), p=0.3, limited_by='budget')
     """
     _check_baseline(baseline, len(wished.others))
-    p, name = min((cap, name) for name, cap in caps.items()) if caps else (1.0, FREE)
+    p, name = 1.0, FREE
+    for what, cap in caps.items():
+        if cap < p:
+            p, name = cap, what
     if p <= free:
         p, name = free, FREE
     for limit, what in ((1.0 - holdout, HOLDOUT), (wished.p, WISH)):
@@ -175,9 +198,7 @@ def pick(probabilities: Float, u: float) -> int:
         >>> [pick(np.array([0.5, 0.0, 0.5]), u) for u in (0.0, 0.49, 0.5, 0.999)]
         [0, 0, 2, 2]
     """
-    edges = np.cumsum(probabilities)
-    index = int(np.searchsorted(edges, u * edges[-1], side="right"))
-    return min(index, int(np.flatnonzero(probabilities)[-1]))
+    return int(fallen_on(probabilities, u))
 
 
 def _check_baseline(baseline: int, n_actions: int) -> None:

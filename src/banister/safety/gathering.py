@@ -7,12 +7,13 @@ little memory beside the data. Rows that QR decompositions have made much smalle
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from banister.contract import Bool
 from banister.data import Float, Int
 from banister.safety.factors import Factors
 from banister.safety.frame import Frame
@@ -76,7 +77,7 @@ class Gathered:
     Args:
         frame: the belief's coordinates.
         task, X: (n,), (n, d) plays, raw.
-        y: (n,) rewards, in the frame's units.
+        y: (n,) rewards, in the frame's units; is_baseline: (n,) what was played.
         labels, used: claimed baseline rewards, in the frame's units but for their features, and where those
             stand that count.
         telling: (T,) see `Rows`.
@@ -89,6 +90,7 @@ class Gathered:
         task: Int,
         X: Float,
         y: Float,
+        is_baseline: Bool,
         labels: Labels,
         used: Int,
         telling: Float,
@@ -96,16 +98,38 @@ class Gathered:
     ) -> None:
         self._old = old
         self.frame, self.task, self.X, self.y, self.labels = frame, task, X, y, labels
-        self.telling, self.n_tasks = telling, len(telling)
+        self.is_baseline, self.telling, self.n_tasks = is_baseline, telling, len(telling)
         self._plays = _Order(task, np.arange(len(task)), self.n_tasks)
         self._claims = _Order(labels.task[used], used, self.n_tasks)
         self._kept: dict[int, Rows] = {}
         self._whole: Rows | None = None
 
-    def blocks(self) -> Iterator[Block]:
-        """All tasks, block by block."""
-        for tasks in chunks(self.n_tasks, self.frame.dim**2):
-            yield Block(self, tasks, self._plays.of(tasks))
+    def blocks(self, tasks: slice | None = None) -> Iterator[Block]:
+        """All tasks, or those from the first of a block up to the last of one, block by block."""
+        for block in chunks(self.n_tasks, self.frame.dim**2):
+            if tasks is None or tasks.start <= block.start < tasks.stop:
+                yield Block(self, block, self._plays.of(block))
+
+    def parts(self, shares: int) -> list[Part]:
+        """All tasks in up to so many parts, each of whole blocks."""
+        blocks = chunks(self.n_tasks, self.frame.dim**2)
+        runs = [run for run in np.array_split(np.arange(len(blocks)), shares) if len(run)]
+        return [Part(self, slice(blocks[run[0]].start, blocks[run[-1]].stop)) for run in runs]
+
+    def order(self, tasks: slice) -> Int:
+        """Where the rows of consecutive tasks stand, task after task."""
+        return self._plays.of(tasks)
+
+    def alone(self, tasks: slice) -> Gathered:
+        """Consecutive tasks with nothing of the others."""
+        first, row, label = tasks.start, self._plays.of(tasks), self._claims.of(tasks)
+        old = (past.between(first, tasks.stop) for past in self._old)
+        return Gathered(
+            self.frame, self.task[row] - first, self.X[row], self.y[row], self.is_baseline[row],
+            Labels(self.labels.task[label] - first, *(column[label] for column in self.labels[1:])),
+            np.arange(len(label)), self.telling[tasks],
+            Old(*(replace(past, task=past.task - first, of=past.of - first) for past in old)),
+        )  # fmt: skip
 
     def sample(self, tasks: Int) -> Rows:
         """The rows of some tasks (in rising order) as factors; those of all are kept."""
@@ -161,6 +185,21 @@ class Gathered:
         square = np.bincount(task, weights=std[label] ** 2, minlength=T).astype(float)
         square += np.bincount(place[past.of], past.sums[:, 0] / self.frame.reward**2, minlength=T)
         return Rows(plays, labels, np.where(labels.n > 0, square / np.maximum(labels.n, 1.0), 1.0), telling)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Consecutive tasks; sent elsewhere, it takes their rows along and no others."""
+
+    data: Gathered
+    tasks: slice
+
+    def blocks(self) -> Iterator[Block]:
+        """Its tasks, block by block."""
+        return self.data.blocks(self.tasks)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Part, (self.data.alone(self.tasks), slice(0, self.tasks.stop - self.tasks.start))
 
 
 class _Order:

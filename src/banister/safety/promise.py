@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from banister.errors import InputError, SettingError
 from banister.safety.betting import BudgetSettings
-from banister.safety.draw import free_share
+from banister.safety.draw import LEAVE, SEARCH, free_share
 
 ON_HARM = ("free", "stop")
 _LEAST_HOLDOUT = 0.01  # a comparison with less of the baseline is a hundred times noisier than an even one
@@ -34,6 +34,17 @@ class Promise(StrEnum):
         The fleet's many rewards bear a smaller one: 0.05 captures 0.04 to 0.06 more than 0.1, a task's 0.00.
         """
         return {Promise.DECISION: 0.0, Promise.TASK: 0.1, Promise.FLEET: 0.05}[self]
+
+    @property
+    def search(self) -> float:
+        """How widely the committee is asked where to go instead of the baseline.
+
+        A task on its own has few rewards, and asked narrowly stays with the first action that looked well:
+        real ratings captured .66 with 0.2 and .74 with 0.5 (two seeds). The fleet's cap on single
+        decisions holds a wide draw back: with 0.5 items captured .25 instead of .37 in the first 16,000
+        decisions (one seed).
+        """
+        return SEARCH if self is Promise.TASK else LEAVE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,11 +124,14 @@ class Terms:
                 f"With {sure} confidence over all decisions together, and if rewards are linear in the "
                 f"features, every decision is expected to earn at least {share} of what the baseline would."
             )
-        whose = "each task" if self.promise is Promise.TASK else "the fleet of all tasks together"
+        whose, more = "each task", ""
+        if self.promise is Promise.FLEET:
+            whose = "the fleet of all tasks together"
+            more = ", and if requests that wait for rewards are worth no more on average than those before"
         return (
             f"With {sure} confidence, at all times and without any model, {whose} is expected to have earned "
             f"in total at least {share} of what the baseline would have, if rewards stay in "
-            f"{self.reward_range} and come late for reasons other than their size."
+            f"{self.reward_range} and come late for reasons other than their size{more}."
         )
 
 

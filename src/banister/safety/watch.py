@@ -20,12 +20,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from banister.data import Float, Int
-from banister.safety._matrix_kernels import square, taken
+from banister.safety._matrix_kernels import Matrices, square, taken
 from banister.safety.belief import Belief
 from banister.safety.gates import EVERY_TASK
 from banister.solver.kernels import compiled, dot
@@ -80,17 +80,6 @@ def standardised(x, y, shift, scale, unit, mean, matrices, noise):  # type: igno
 
 
 @compiled
-def errors(  # type: ignore[no-untyped-def]
-    task, X, y, shift, scale, unit, mean, matrices, noise, u, share
-):
-    """Fill u and share (m,) with what `standardised` says of each reward."""
-    for i in range(task.shape[0]):
-        t = task[i]
-        of = taken(matrices, t)
-        u[i], share[i] = standardised(X[i], y[i], shift, scale, unit, mean[t], of, noise[t])
-
-
-@compiled
 def step(u, lean, usual, sizes, logs, starts, number):  # type: ignore[no-untyped-def]
     """Add an error to a stream's three runs; the largest log e-value, and where its run began."""
     n = usual.shape[0]
@@ -102,48 +91,59 @@ def step(u, lean, usual, sizes, logs, starts, number):  # type: ignore[no-untype
         math.log(1.0 + _BET * (1.0 - 2.0 * max(above, _over(u - lean)))),
         math.log(1.0 + _BET * (1.0 - 2.0 * max(below, _over(-u - lean)))),
     )
-    most, since = -np.inf, number
+    most, since = -np.inf, float(number)
     for i in range(3):
         if logs[i] <= 0.0:
             logs[i], starts[i] = 0.0, number
         logs[i] += gains[i]
         if logs[i] > most:
-            most, since = logs[i], starts[i]
+            most, since = logs[i], float(starts[i])
     return most, since
+
+
+_RUNG, _LAST = 2 * _STREAMS, 2 * _STREAMS + 1  # columns of a stream's row, after log e-values and starts
 
 
 @compiled
 def follow(  # type: ignore[no-untyped-def]
-    task, u, lean, number, apart, seen, usual, sizes, logs, starts, rung, last, excess, alarms
+    task, X, y, number, known, shift, scale, unit, mean, matrices, noise, usual, sizes, rows, apart, alarms
 ):
-    """Add errors in turn to their tasks' streams and to that of all, the last; a stream rings once.
+    """Add errors of rewards in turn to their tasks' streams and, when its turn has come, to that of all.
+
+    One function, because every reward of a live bandit pays for each call into compiled code.
 
     Args:
-        task, u, lean, number: (m,) of each reward.
-        apart, seen: rewards between two of one task in the stream of all, 0 without one; how many it has.
-        usual, sizes: the fit's own errors and their sizes, sorted.
-        logs, starts, rung, last: of the streams.
-        excess, alarms: filled with each alarm's excess, its stream and where its run began.
+        task, X, y, number: (m,) and (m, d) of the rewards; those of tasks that are not known are passed over.
+        known, shift, scale, unit, mean, matrices, noise, usual, sizes: the belief's; `matrices` are of all
+            tasks, or of the one task that all rewards are of.
+        rows: of the streams, the last that of all.
+        apart: rewards between two of one task in the stream of all; 0 without one.
+        alarms: filled with stream, where its run began and excess of each alarm; a stream rings once.
 
     Returns:
-        `seen` now, and the number of alarms.
+        The number of alarms.
     """
-    n, found = last.shape[0], 0
+    n, found = rows.shape[0] - 1, 0
     for i in range(task.shape[0]):
         t = task[i]
-        shared = apart > 0 and seen - last[t] >= apart
+        if t >= n or not known[t]:
+            continue
+        u, share = standardised(X[i], y[i], shift, scale, unit, mean[t], taken(matrices, t), noise[t])
+        shared = apart > 0 and rows[n, _LAST] - rows[t, _LAST] >= apart
         if shared:
-            last[t] = seen
-            seen += 1
+            rows[t, _LAST] = rows[n, _LAST]
+            rows[n, _LAST] += 1.0
         for stream in (t, n):
-            if rung[stream] or (stream == n and not shared):
+            row = rows[stream]
+            if row[_RUNG] or (stream == n and not shared):
                 continue
-            most, since = step(u[i], lean[i], usual, sizes, logs[stream], starts[stream], number[i])
+            logs, starts = row[:_STREAMS], row[_STREAMS:_RUNG]
+            most, since = step(u, _LEAN * share, usual, sizes, logs, starts, number[i])
             if most > _ALARM:
-                rung[stream] = True
-                excess[found], alarms[found, 0], alarms[found, 1] = most - _ALARM, stream, since
+                row[_RUNG] = 1.0
+                alarms[found, 0], alarms[found, 1], alarms[found, 2] = stream, since, most - _ALARM
                 found += 1
-    return seen, found
+    return found
 
 
 class Watch:
@@ -155,68 +155,55 @@ class Watch:
     def __init__(self, belief: Belief) -> None:
         self._belief = belief
         self._sizes = np.sort(np.abs(belief.usual))
-        n = belief.n_tasks if len(belief.usual) >= _LEAST else 0
-        self._logs: Float = np.zeros((n + 1, _STREAMS))
-        self._starts: Int = np.zeros((n + 1, _STREAMS), dtype=np.int64)
-        self._rung = np.zeros(n + 1, dtype=bool)
+        self._n = belief.n_tasks if len(belief.usual) >= _LEAST else 0
         known = int(belief.known.sum())
         self._apart = min(known, _APART) // 2 if known >= _MANY else 0
-        self._seen, self._last = 0, np.full(n, -self._apart)
+        # A stream is a row: log e-values, where their runs began, whether it has rung, and its task's last
+        # place in the stream of all. That one is the last row; its last column counts.
+        self._rows: Float = np.zeros((self._n + 1, _LAST + 1))
+        self._rows[:-1, _LAST] = -self._apart
+        self._alarms = np.empty((self._n + 1, 3))  # of one call, and its columns for a single reward
+        self._one = np.zeros(1, dtype=np.int64), np.zeros(1), np.zeros(1, dtype=np.int64)
 
-    def state(self, tasks: Sequence[int]) -> tuple[Any, ...]:
+    def state(self, tasks: Sequence[int]) -> list[tuple[int, Float]]:
         """What seeing rewards of these tasks may change, to be handed to `put_back`."""
-        n = len(self._last)
-        rows = [*(slice(t, t + 1) for t in tasks if t < n), slice(n, None)]  # the last stream is of all
-        columns = (self._logs, self._starts, self._rung, self._last)
-        return self._seen, [(row, [column[row].copy() for column in columns]) for row in rows]
+        streams = [*(t for t in tasks if t < self._n), EVERY_TASK]
+        return [(t, self._rows[t].copy()) for t in streams]
 
-    def put_back(self, state: tuple[Any, ...]) -> None:
+    def put_back(self, state: list[tuple[int, Float]]) -> None:
         """As if those rewards had not been seen."""
-        self._seen, kept = state
-        for row, columns in kept:
-            self._logs[row], self._starts[row], self._rung[row], self._last[row] = columns
+        for task, row in state:
+            self._rows[task] = row
 
     def silence(self, task: int) -> None:
         """An alarm of this task (or of all) was rung by another watch over the same belief."""
-        if task < len(self._last):
-            self._rung[task] = True
+        if task < self._n:
+            self._rows[task, _RUNG] = 1.0
 
     def see(self, task: int, x: Float, y: float, number: int) -> list[Alarm]:
         """Take in the reward of decision `number`; the alarms that it rings, each once a belief."""
-        return self.see_many(np.array([task]), x[None], np.array([y]), np.array([number]))
+        self._one[0][0], self._one[1][0], self._one[2][0] = task, y, number
+        return self.see_many(self._one[0], x[None], *self._one[1:])
 
     def see_many(self, task: Int, X: Float, y: Float, number: Int) -> list[Alarm]:
         """The same of rewards (m,) in turn."""
-        n = len(self._last)
-        rows = np.flatnonzero(task < n)
-        rows = rows[self._belief.known[task[rows]]]
-        if len(rows) == 0:
-            return []
-        if len(rows) < len(task):
-            task, X, y, number = task[rows], X[rows], y[rows], number[rows]
-        u, share = self._errors(task, X, y)
-        most = min(2 * len(rows), n + 1)  # alarms
-        alarms = np.empty(most), np.empty((most, 2), dtype=np.int64)
-        self._seen, rung = follow(
-            task, u, _LEAN * share, number, self._apart, self._seen, self._belief.usual, self._sizes,
-            self._logs, self._starts, self._rung, self._last, *alarms,
-        )  # fmt: skip
-        found = zip(alarms[0][:rung].tolist(), alarms[1][:rung].tolist(), strict=True)
+        dense = self._belief.dense
+        if dense is not None or not self._n:
+            return [] if dense is None else self._follow(task, X, y, number, dense)
+        each = [slice(i, i + 1) for i, t in enumerate(task) if t < self._n and self._belief.known[t]]
         return [
-            Alarm(EVERY_TASK if stream == n else stream, since, excess) for excess, (stream, since) in found
+            alarm
+            for i in each
+            for alarm in self._follow(task[i], X[i], y[i], number[i], self._belief.matrices(int(task[i][0])))
         ]
 
-    def _errors(self, task: Int, X: Float, y: Float) -> tuple[Float, Float]:
-        """Standardised errors of rewards of known tasks, and the estimate's share in them, (m,) each."""
-        b, u, share = self._belief, np.empty(len(y)), np.empty(len(y))
-        units = b.frame.shift, b.frame.scale, b.frame.reward
-        dense = b.dense
-        if dense is not None:
-            errors(task, X, y, *units, b.mean, dense, b.steady, u, share)
-            return u, share
-        first = np.zeros(1, dtype=np.int64)
-        for i, t in enumerate(task.tolist()):
-            row, one = slice(i, i + 1), slice(t, t + 1)
-            of = b.mean[one], b.matrices(t), b.steady[one]
-            errors(first, X[row], y[row], *units, *of, u[row], share[row])
-        return u, share
+    def _follow(self, task: Int, X: Float, y: Float, number: Int, matrices: Matrices) -> list[Alarm]:
+        b = self._belief
+        found = follow(
+            task, X, y, number, b.known, b.frame.shift, b.frame.scale, b.frame.reward, b.mean, matrices,
+            b.steady, b.usual, self._sizes, self._rows, self._apart, self._alarms,
+        )  # fmt: skip
+        return [
+            Alarm(EVERY_TASK if stream == self._n else int(stream), int(since), excess)
+            for stream, since, excess in self._alarms[:found].tolist()
+        ]

@@ -53,7 +53,7 @@ def make_app(bandit: SafeBandit, settings: ServeSettings) -> FastAPI:
 
 
 def _add(app: FastAPI, service: Service, route: Route) -> None:
-    gate = Gate(service, route.path, route.role, route.handler)
+    gate = Gate(service, route.path, route.role, route.handler, route.kinds)
 
     async def endpoint(request: Request) -> Response:
         return await gate(request)

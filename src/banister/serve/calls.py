@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import secrets
 from collections.abc import Callable, Sequence
@@ -11,12 +12,13 @@ from typing import Any, Generic, TypeVar, get_type_hints
 import numpy as np
 
 from banister import errors
+from banister.data import Float
 from banister.errors import BanisterError, InputError, ServiceError
 from banister.online.audit import Audit
 from banister.online.decision import Decision
 from banister.online.head import Receipt
 from banister.online.status import Status, TaskStatus
-from banister.serve.packing import pack
+from banister.serve.packing import PACKED, pack, unpack
 
 T = TypeVar("T")
 PAGE = 1000  # tasks asked for at once
@@ -25,12 +27,24 @@ _NUMBERS = [name for name, kind in get_type_hints(Decision).items() if kind is f
 
 @dataclass(frozen=True)
 class Call(Generic[T]):
-    """One request; `read` makes the library's own type of its answer."""
+    """One request; `numbers` follow its JSON, `read` makes the library's own type of its answer."""
 
     method: str
     path: str
     read: Callable[[Any], T]
     body: Any = None
+    numbers: tuple[Float, ...] = ()
+
+    def content(self) -> dict[str, Any]:
+        """What is sent, as arguments of httpx."""
+        if not self.numbers:
+            return {"json": self.body}
+        line = json.dumps(self.body).encode()
+        return {"content": pack(line, self.numbers), "headers": {"content-type": PACKED}}
+
+    def answer(self, kind: str, content: bytes) -> T:
+        """What came back, by its media type."""
+        return self.read(_with_features(content) if kind == PACKED else json.loads(content))
 
 
 def new_key() -> str:
@@ -42,8 +56,9 @@ def decide(
     task: str, actions: Any, baseline: Any, context: Any, offered: Any, reward: Any, std: Any, key: str | None
 ) -> Call[Decision]:
     """See `SafeBandit.decide`."""
-    body = request(task, actions, baseline, context, offered, reward, std, key or new_key())
-    return Call("POST", "/v1/decisions", _decision, body)
+    own = None if actions is None else _matrix(actions)
+    body = request(task, own, baseline, context, offered, reward, std, key or new_key())
+    return Call("POST", "/v1/decisions", _decision, body, _numbers([own]))
 
 
 def request(
@@ -52,7 +67,7 @@ def request(
     """A request's JSON, without what was not given."""
     chosen = baseline(context) if callable(baseline) else baseline
     values = {
-        "task": task, "actions": None if actions is None else _matrix(actions), "baseline": _plain(chosen),
+        "task": task, "baseline": _plain(chosen), **_described(actions),
         "context": None if context is None else {k: _plain(v) for k, v in context.items()},
         "offered": None if offered is None else list(offered), "baseline_reward": _reward(reward),
         "baseline_reward_std": float(std), "key": key,
@@ -69,9 +84,10 @@ def decide_many(
         raise InputError(f"There are {m} tasks; give as many action sets, baselines and baseline rewards.")
     stds = np.broadcast_to(np.asarray(std, dtype=float), m)
     known = [None] * m if rewards is None else rewards
-    rows = zip(tasks, actions, baselines, known, stds, names, strict=True)
+    sets = [_matrix(a) for a in actions]
+    rows = zip(tasks, sets, baselines, known, stds, names, strict=True)
     body = [request(t, a, b, None, None, r, s, key) for t, a, b, r, s, key in rows]
-    return Call("POST", "/v1/decisions:batch", _decisions, {"requests": body})
+    return Call("POST", "/v1/decisions:batch", _decisions, {"requests": body}, _numbers(sets))
 
 
 def reward(number: int, value: float, key: str | None) -> Call[str]:
@@ -176,12 +192,31 @@ def _plain(value: Any) -> Any:
 
 
 def _matrix(actions: Any) -> Any:
-    """Packed if it is a matrix; as it is otherwise, for the service's own words on it."""
+    """(K, d) numbers; what is no matrix stays as it is, for the service's own words on it."""
     try:
         array = np.asarray(actions, dtype=np.float64)
     except (TypeError, ValueError):
         return actions
-    return pack(array) if array.ndim == 2 else array.tolist()
+    return array if array.ndim == 2 and array.size else array.tolist()
+
+
+def _described(actions: Any) -> dict[str, Any]:
+    """What a request says of its actions: the shape of numbers that follow it, or the actions themselves."""
+    return {"shape": list(actions.shape)} if isinstance(actions, np.ndarray) else {"actions": actions}
+
+
+def _numbers(sets: Sequence[Any]) -> tuple[Float, ...]:
+    return tuple(actions for actions in sets if isinstance(actions, np.ndarray))
+
+
+def _with_features(content: bytes) -> Any:
+    """JSON whose decisions have the features that follow it."""
+    line, numbers = unpack(content)
+    value = json.loads(line)
+    made = value.get("decisions", [value])
+    for own, features in zip(made, numbers.reshape(len(made), -1).copy(), strict=True):
+        own["features"] = features
+    return value
 
 
 def _reward(value: Any) -> Any:

@@ -56,7 +56,7 @@ class _Sender:
         if answer.status_code != 200:
             problem = answer.json() if "json" in answer.headers.get("content-type", "") else None
             raise calls.failure(answer.status_code, problem)
-        return call.read(answer.json())
+        return call.answer(answer.headers.get("content-type", ""), answer.content)
 
 
 class Client(_Sender):
@@ -89,7 +89,7 @@ class Client(_Sender):
         while True:
             answer, lost = None, None
             try:
-                answer = self._http.request(call.method, call.path, json=call.body)
+                answer = self._http.request(call.method, call.path, **call.content())
             except self._lost as reason:
                 lost = reason
             seconds = self._wait(tried, answer)
@@ -187,7 +187,7 @@ class AsyncClient(_Sender):
         while True:
             answer, lost = None, None
             try:
-                answer = await self._http.request(call.method, call.path, json=call.body)
+                answer = await self._http.request(call.method, call.path, **call.content())
             except self._lost as reason:
                 lost = reason
             seconds = self._wait(tried, answer)

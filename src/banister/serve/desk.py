@@ -7,10 +7,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from banister.data import Float
 from banister.online.bandit import SafeBandit
 from banister.online.decision import Decision
 from banister.serve.metrics import Metrics
-from banister.serve.schema import DecisionRequest, RewardRequest, matrices
+from banister.serve.schema import DecisionRequest, RewardRequest, action_sets
 
 T = TypeVar("T")
 _THREADS = 4  # the bandit does one thing at a time; the others wait for it, or read
@@ -51,25 +52,27 @@ class Desk:
         """A fit or an audit."""
         return await asyncio.get_running_loop().run_in_executor(self._heavy, work)
 
-    async def decide(self, request: DecisionRequest) -> Decision:
-        """One decision."""
-        arguments = request.arguments()
+    async def decide(self, request: DecisionRequest, numbers: Float) -> Decision:
+        """One decision; `numbers` are those that came beside the request."""
+        arguments = request.arguments(action_sets([request], numbers)[0])
         made = await self.short(lambda: self.bandit.decide(**arguments))
         self.metrics.decided([(made, _left(made, request))])
         return made
 
-    async def decide_many(self, requests: list[DecisionRequest]) -> list[Decision]:
+    async def decide_many(self, requests: list[DecisionRequest], numbers: Float) -> list[Decision]:
         """Decisions in order: in one transaction where all have actions, else one by one."""
-        made = await self.long(lambda: self._decide_many(requests))
+        made = await self.long(lambda: self._decide_many(requests, numbers))
         self.metrics.decided([(d, _left(d, r)) for d, r in zip(made, requests, strict=True)])
         return made
 
-    def _decide_many(self, requests: list[DecisionRequest]) -> list[Decision]:
-        if any(r.actions is None or r.context is not None for r in requests):
-            return [self.bandit.decide(**request.arguments()) for request in requests]
+    def _decide_many(self, requests: list[DecisionRequest], numbers: Float) -> list[Decision]:
+        sets = action_sets(requests, numbers)
+        if not all(r.listed for r in requests):
+            rows = zip(requests, sets, strict=True)
+            return [self.bandit.decide(**request.arguments(actions)) for request, actions in rows]
         return self.bandit.decide_many(
             [r.task for r in requests],
-            matrices([r.actions for r in requests]),
+            sets,
             baselines=[r.baseline for r in requests],
             baseline_rewards=_rewards([r.baseline_reward for r in requests]),
             baseline_reward_std=[r.baseline_reward_std for r in requests],

@@ -16,7 +16,7 @@ from banister.serve.problems import response_of
 from banister.serve.service import Service
 from banister.serve.tokens import Role
 
-Handler = Callable[[Service, Request, bytes], Awaitable[Response]]
+Handler = Callable[[Service, Request, bytearray], Awaitable[Response]]
 
 _HERE = {"localhost", "127.0.0.1", "[::1]"}
 _SECURITY = (
@@ -29,8 +29,11 @@ _log = logging.getLogger("banister.serve")
 class Gate:
     """A route's handler behind its checks."""
 
-    def __init__(self, service: Service, name: str, role: Role | None, handler: Handler) -> None:
+    def __init__(
+        self, service: Service, name: str, role: Role | None, handler: Handler, kinds: tuple[str, ...]
+    ) -> None:
         self._service, self._name, self._role, self._handler = service, name, role, handler
+        self._kinds = kinds
 
     async def __call__(self, request: Request) -> Response:
         """Check, handle, count; any error becomes a problem document."""
@@ -47,14 +50,19 @@ class Gate:
         self._service.metrics.requests.labels(self._name, str(response.status_code)).observe(seconds)
         return response
 
-    async def _body(self, request: Request) -> bytes:
+    async def _body(self, request: Request) -> bytearray:
         if request.method != "POST":
-            return b""
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "application/json":
-            raise ServiceError.of(415, f"content-type is {kind!r}; send JSON as application/json.")
+            return bytearray()
+        kind = kind_of(request)
+        if kind not in self._kinds:
+            raise ServiceError.of(415, f"content-type is {kind!r}; send {' or '.join(self._kinds)}.")
         settings = self._service.settings
         return await read_body(request, settings.max_body, settings.body_timeout)
+
+
+def kind_of(request: Request) -> str:
+    """The media type of a body."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def admit(service: Service, request: Request, role: Role) -> str:

@@ -16,7 +16,7 @@ from banister.errors import ServiceError
 _CALLERS = 10_000  # remembered at once; the one that asked longest ago is forgotten, with a full bucket
 
 
-async def read_body(request: Request, most: int, seconds: float) -> bytes:
+async def read_body(request: Request, most: int, seconds: float) -> bytearray:
     """The whole body, or an error before more than `most` bytes of it are held."""
     length = request.headers.get("content-length")
     if length is not None and length.isdecimal() and int(length) > most:
@@ -32,11 +32,12 @@ async def read_body(request: Request, most: int, seconds: float) -> bytes:
         ) from None
 
 
-async def _collected(receive: Receive, most: int) -> bytes:
+async def _collected(receive: Receive, most: int) -> bytearray:
+    """Writable, because kernels are compiled for arrays that are."""
     message = await receive()
     body = message.get("body", b"")
     if not message.get("more_body") and message["type"] == "http.request" and len(body) <= most:
-        return bytes(body)
+        return bytearray(body)
     parts, size = [body], len(body)
     while size <= most and message.get("more_body"):
         message = await receive()
@@ -46,7 +47,7 @@ async def _collected(receive: Receive, most: int) -> bytes:
         raise ServiceError.of(400, "The connection was closed before the whole request had come.")
     if size > most:
         raise _too_large(most)
-    return b"".join(parts)
+    return bytearray().join(parts)
 
 
 def _too_large(most: int) -> ServiceError:

@@ -8,14 +8,21 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from banister.serve.packing import PACKED
 from banister.serve.problems import Problem
-from banister.serve.routes import ROUTES, Route
+from banister.serve.routes import JSON, ROUTES, Route
 from banister.serve.schema import TasksQuery
 
 _REFUSALS = {
     "400": "not JSON", "401": "no token", "403": "another role", "404": "no such thing", "408": "too slow",
     "413": "too large", "415": "not JSON by its content-type", "421": "another host",
     "422": "a value that cannot be used", "429": "too often", "503": "the store cannot be used",
+}  # fmt: skip
+_NUMBERS = {
+    "schema": {
+        "type": "string", "format": "binary",
+        "description": "a line of JSON, a line break, and the numbers as little-endian 64-bit floats",
+    }
 }  # fmt: skip
 _REF = "#/components/schemas/{model}"
 
@@ -35,7 +42,9 @@ def extra(route: Route) -> dict[str, Any]:
         examples = route.takes.model_json_schema().get("examples")
         if examples:
             body["example"] = examples[0]
-        entry["requestBody"] = {"required": True, "content": {"application/json": body}}
+        entry["requestBody"] = {"required": True, "content": {JSON: body}}
+    if route.packed:
+        entry["requestBody"]["content"][PACKED] = entry["responses"]["200"]["content"][PACKED] = _NUMBERS
     inside = re.findall(r"{(\w+)(?::path)?}", route.path)
     entry["parameters"] = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in inside

@@ -32,7 +32,7 @@ _STATUS: tuple[tuple[type[BanisterError], int], ...] = (
 _TITLES = {
     400: "The request cannot be read", 401: "A token is needed", 403: "This token may not do that",
     404: "Not found", 405: "Another method is needed", 408: "The request came too slowly",
-    411: "A length is needed", 413: "The request is too large", 415: "JSON is needed",
+    411: "A length is needed", 413: "The request is too large", 415: "Another kind of body is needed",
     421: "This name is not served here", 422: "The request cannot be used", 429: "Too many requests",
     500: "A fault of the server", 503: "The store cannot be used",
 }  # fmt: skip

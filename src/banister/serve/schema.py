@@ -6,6 +6,7 @@ gains is in the answer and in the OpenAPI document without a line here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
@@ -17,12 +18,13 @@ from banister.data import Float
 from banister.errors import ServiceError
 from banister.online.decision import Decision
 from banister.online.status import Status, TaskStatus
-from banister.serve.packing import unpack
+from banister.serve.packing import shaped
 
 Body = TypeVar("Body", bound=BaseModel)
 _MOST_SAID = 3  # mistakes of one body that are spelled out
 _LONGEST_KEY = 255
 Key = Annotated[str, Field(min_length=1, max_length=_LONGEST_KEY)]
+Size = Annotated[int, Field(ge=1)]
 Raw = str | float | int | bool | None
 
 
@@ -32,22 +34,11 @@ class _Given(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 
-class Packed(_Given):
-    """A matrix as base64 of little-endian float64: a fifth of the time to read, and exact to the bit."""
-
-    model_config = ConfigDict(val_json_bytes="base64")  # decoded while the JSON is read
-    shape: tuple[int, int]
-    float64: bytes
-
-    def array(self) -> Float:
-        """(K, d)."""
-        return unpack(self.shape, self.float64)
-
-
 class DecisionRequest(_Given):
     """What may be chosen, as features of every action or a raw context, and the baseline among it.
 
-    See `SafeBandit.decide` for what each field means.
+    See `SafeBandit.decide` for what each field means. In place of `actions` there may be their `shape`,
+    [K, d]; then their numbers follow the line, see `packing`.
     """
 
     model_config = ConfigDict(
@@ -64,7 +55,8 @@ class DecisionRequest(_Given):
         }
     )
     task: str
-    actions: list[list[float]] | Packed | None = None
+    actions: list[list[float]] | None = None
+    shape: tuple[Size, Size] | None = None
     baseline: int | str
     context: dict[str, Raw] | None = None
     offered: list[str | dict[str, Raw]] | None = None
@@ -72,12 +64,18 @@ class DecisionRequest(_Given):
     baseline_reward_std: float = 0.0
     key: Key | None = None
 
-    def arguments(self) -> dict[str, Any]:
-        """What `SafeBandit.decide` is called with."""
-        values = {name: getattr(self, name) for name in DecisionRequest.model_fields}
-        if self.actions is not None:
-            values["actions"] = matrix(self.actions)
-        return values
+    @property
+    def listed(self) -> bool:
+        """Whether it has features of every action, and not a raw context."""
+        return self.context is None and (self.actions is not None or self.shape is not None)
+
+    def arguments(self, actions: Any) -> dict[str, Any]:
+        """What `SafeBandit.decide` is called with; `actions` are its own, see `action_sets`."""
+        own = {name: getattr(self, name) for name in _ARGUMENTS}
+        return {**own, "actions": actions}
+
+
+_ARGUMENTS = [name for name in DecisionRequest.model_fields if name not in ("actions", "shape")]
 
 
 class DecisionBatch(_Given):
@@ -151,25 +149,29 @@ class Version(BaseModel):
     model_version: int
 
 
-def matrix(rows: list[list[float]] | Packed) -> Any:
+def action_sets(requests: Sequence[DecisionRequest], numbers: Float) -> Any:
+    """The actions of each request, None for those with a context; (m, K, d) if all are packed and alike."""
+    packed = shaped(numbers, [r.shape for r in requests if r.shape is not None])
+    if len(packed) == len(requests) and all(r.actions is None for r in requests):
+        return packed
+    rest = iter(packed)
+    return [_matrix(r.actions) if r.shape is None else _packed(r, next(rest)) for r in requests]
+
+
+def _packed(request: DecisionRequest, own: Float) -> Float:
+    if request.actions is not None:
+        raise ServiceError.of(422, "A request has actions and a shape; give one of the two.")
+    return own
+
+
+def _matrix(rows: list[list[float]] | None) -> Any:
     """(K, d) float64; rows of several lengths are left to the library's own error."""
-    if isinstance(rows, Packed):
-        return rows.array()
     if rows and all(len(row) == len(rows[0]) for row in rows):
         return np.array(rows, dtype=np.float64)
     return rows
 
 
-def matrices(sets: list[Any]) -> Any:
-    """(m, K, d) where all sets are packed and of one shape, and so are checked at once; else one by one."""
-    if not sets or not all(isinstance(s, Packed) and s.shape == sets[0].shape for s in sets):
-        return [matrix(s) for s in sets]
-    rows, columns = sets[0].shape
-    whole = unpack((len(sets) * rows, columns), b"".join(s.float64 for s in sets))
-    return whole.reshape(len(sets), rows, columns)
-
-
-def read(kind: type[Body], body: bytes) -> Body:
+def read(kind: type[Body], body: bytes | bytearray) -> Body:
     """A body, or an error that says what is wrong with it."""
     try:
         return kind.model_validate_json(body)
@@ -197,7 +199,18 @@ def to_bytes(value: Any) -> bytes:
 
 def decision(made: Decision) -> dict[str, Any]:
     """A decision as JSON can hold it."""
-    return made.to_dict()
+    own = made._asdict()
+    own["features"] = made.features.tolist()
+    own["probabilities"] = None if made.probabilities is None else made.probabilities.tolist()
+    return own
+
+
+def line(made: Decision) -> dict[str, Any]:
+    """A decision without its features, which follow the line where numbers are packed."""
+    own = made._asdict()
+    del own["features"]
+    own["probabilities"] = None if made.probabilities is None else made.probabilities.tolist()
+    return own
 
 
 def totals(status: Status) -> dict[str, Any]:

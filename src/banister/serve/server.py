@@ -6,6 +6,8 @@ import asyncio
 import gc
 import logging
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
@@ -76,10 +78,23 @@ def make_server(settings: ServeSettings) -> Server:
 def serve(settings: ServeSettings) -> None:
     """Serve until told to stop; kernels are compiled or loaded first, so that no request waits for that."""
     settings.read_tokens()
-    warm_up()
+    with unsaid("banister.online"):
+        warm_up()
     server = make_server(settings)
     spare_collections()
     server.run()
+
+
+@contextmanager
+def unsaid(name: str) -> Iterator[None]:
+    """Without what a logger would say: the bandit that warms up is nobody's, and its models are no news."""
+    log = logging.getLogger(name)
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 def spare_collections() -> None:

@@ -1,4 +1,4 @@
-"""Many trials on many cores, resumable: a worker writes what it has finished, so a kill loses nothing else.
+"""Many trials on many cores, resumable: what is finished is written at once, so a kill loses nothing else.
 
 Every job has its own seed and runs on one thread, so the rows do not depend on the number of workers, on the
 order in which jobs finish, or on how often the run was interrupted.
@@ -18,12 +18,16 @@ from banister.simulation.store import Job, Store
 if TYPE_CHECKING:
     import polars as pl
 
+    from banister.solver import RayWorkers
+
 Play = Callable[[Job], "pl.DataFrame"]
 
 THREADS = "BANISTER_THREADS"
 
 
-def run_jobs(jobs: list[Job], play: Play, folder: str | Path, *, workers: int = 0) -> Iterator[Job]:
+def run_jobs(
+    jobs: list[Job], play: Play, folder: str | Path, *, workers: int = 0, ray: RayWorkers | None = None
+) -> Iterator[Job]:
     """Do the jobs and keep their rows in the folder's store; yields each job as it finishes.
 
     Args:
@@ -31,7 +35,13 @@ def run_jobs(jobs: list[Job], play: Play, folder: str | Path, *, workers: int = 
         play: a job's rows; a function that can be imported, since other processes call it.
         folder: of the store.
         workers: processes; 0 for one per core, 1 to stay in this process.
+        ray: a cluster that plays in their place; rows come back to this process, which keeps them.
     """
+    if ray is not None:
+        for i, rows in ray.each(_rows, [(job, play) for job in jobs]):
+            Store(folder).keep(jobs[i], rows)
+            yield jobs[i]
+        return
     if workers < 0:
         raise SettingError(f"jobs={workers} must be a number of workers, or 0 for one per core.")
     workers = min(workers or cores(), max(len(jobs), 1))
@@ -54,6 +64,11 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def _rows(job: Job, play: Play) -> pl.DataFrame:
+    with one_thread():
+        return play(job)
 
 
 def _finish(job: Job, play: Play, folder: str | Path) -> Job:

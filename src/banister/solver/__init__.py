@@ -16,6 +16,7 @@ from banister.solver.pool import Pool, Sums, Trip
 from banister.solver.spectra import Spectra, from_raw, top_singular_value, top_vectors
 from banister.solver.starts import AGREE, explains, nothing_left, ranked, solve
 from banister.solver.whitening import Whitening
+from banister.solver.work import RayWorkers, Threads, Workers, as_workers
 
 __all__ = [
     "AGREE",
@@ -25,12 +26,16 @@ __all__ = [
     "Point",
     "Pool",
     "RayPool",
+    "RayWorkers",
     "Solution",
     "Spectra",
     "Sums",
+    "Threads",
     "Trip",
     "Whitening",
+    "Workers",
     "as_pool",
+    "as_workers",
     "explains",
     "fitted_numbers",
     "fitted_share",

@@ -59,25 +59,15 @@ class RayPool(Pool):
         source = data if isinstance(data, TaskData) else Folder(Path(data).absolute())
         dtype = source.X.dtype if isinstance(source, TaskData) else source.dtype
         self._weights: tuple[Float, Any] | None = None
-        self._owns_cluster = _connect(self._ray, address, shards)
+        self._owns_cluster = connect(self._ray, address, shards)
         try:
             spans_ = spans(source)
-            shards = min(self._shards(shards), len(spans_))
+            shards = min(free_processors(self._ray, shards), len(spans_))
             super().__init__(source.labels, source.offsets, source.dim, dtype, shards=shards)
             self._start(source, spans_, start_timeout)
         except BaseException:
             self.close()
             raise
-
-    def _shards(self, wanted: int | None) -> int:
-        """As many as were asked for or are free; too many would wait for ever without a word."""
-        free = int(self._ray.available_resources().get("CPU", 0))
-        if free < (wanted or 1):
-            raise PoolError(
-                f"{wanted or 1} worker(s) need one processor each, and the cluster has {free} free; ask for "
-                "fewer shards, add machines, or wait for others to finish."
-            )
-        return wanted or free
 
     def _start(self, source: TaskData | Folder, spans_: list[Any], timeout: float) -> None:
         actor = self._ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)(_Actor)
@@ -163,7 +153,18 @@ def import_ray() -> ModuleType:
     return module
 
 
-def _connect(ray: ModuleType, address: str | None, shards: int | None) -> bool:
+def free_processors(ray: ModuleType, wanted: int | None) -> int:
+    """As many as were asked for or are free; too many would wait for ever without a word."""
+    free = int(ray.available_resources().get("CPU", 0))
+    if free < (wanted or 1):
+        raise PoolError(
+            f"{wanted or 1} worker(s) need one processor each, and the cluster has {free} free; ask for "
+            "fewer shards, add machines, or wait for others to finish."
+        )
+    return wanted or free
+
+
+def connect(ray: ModuleType, address: str | None, shards: int | None) -> bool:
     """Join the cluster, or start one on this machine; whether one was started."""
     if ray.is_initialized():
         return False
@@ -173,7 +174,7 @@ def _connect(ray: ModuleType, address: str | None, shards: int | None) -> bool:
             ray.init(address=address, **quiet)
             return False
         ray.init(address="local", num_cpus=shards, include_dashboard=False, **quiet)
-    except (ConnectionError, RuntimeError, ValueError) as reason:
+    except Exception as reason:  # a node that does not come up in time is a bare Exception
         raise PoolError(f"Ray could not be reached or started at {address!r}: {reason}") from None
     return True
 

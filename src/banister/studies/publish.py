@@ -117,7 +117,7 @@ def _page(rows: pl.DataFrame, record: dict[str, Any], judged: list[Judged]) -> P
         f"certified policy beside it. Finished {dates[-1] if dates else 'never'}.",
         headlines=headlines(rows, judged),
         claims=claim_records(judged),
-        settings=_settings(record),
+        settings=_settings(rows, record),
         commands=["pip install banister", "banister data movielens-100k", record["command"]],
         notes=remarks(rows, record),
         policies=_policies(rows),
@@ -130,7 +130,7 @@ def _quick_page(rows: pl.DataFrame, record: dict[str, Any]) -> Page:
         lead="100 related problems, 10 actions, 200 rounds: the paper’s default synthetic setting, every "
         "policy on the same requests.",
         headlines=quick_headlines(rows),
-        settings=_settings(record),
+        settings=_settings(rows, record),
         commands=[record["command"], "banister reproduce   # all figures and claims"],
         policies=_policies(rows),
     )
@@ -141,9 +141,9 @@ def _policies(rows: pl.DataFrame) -> list[tuple[str, str]]:
     return [(c.label, c.meaning) for name, c in COMPETITORS.items() if name in seen]
 
 
-def _settings(record: dict[str, Any]) -> list[tuple[str, str]]:
+def _settings(rows: pl.DataFrame, record: dict[str, Any]) -> list[tuple[str, str]]:
     spent = sum(session["seconds"] for session in record["sessions"])
-    counts = sorted({n for point in record["trials"].values() for n in point.values()})
+    counts = _trials(rows)
     made = record["made_with"]
     return [
         ("default setting", _DEFAULT_TEXT),
@@ -155,6 +155,14 @@ def _settings(record: dict[str, Any]) -> list[tuple[str, str]]:
         ("libraries", ", ".join(f"{k} {made[k]}" for k in ("python", "numpy", "scipy", "numba", "polars"))),
         ("machine", f"{made['processor']}, {made['cores']} cores, {made['system']}"),
     ]
+
+
+def _trials(rows: pl.DataFrame) -> list[int]:
+    """How many trials were played at points, by policy: of an unfinished run those that there are."""
+    import polars as pl
+
+    counts = rows.group_by("point", "policy").agg(pl.col("trial").n_unique())
+    return sorted(counts["trial"].unique().to_list())
 
 
 def publish(folder: Path, target: Path) -> int:

@@ -21,6 +21,8 @@ from banister.studies.workload import Workload
 if TYPE_CHECKING:
     import polars as pl
 
+    from banister.solver import RayWorkers
+
 _NOTED = 20.0  # seconds between notes of progress in the manifest
 
 
@@ -33,16 +35,18 @@ class Runner:
         folder: where.
         workers: processes; 0 for one per core.
         header: the manifest of a run that begins now.
+        ray: a cluster to play on in place of processes here.
     """
 
     workload: Workload
     folder: Path
     header: dict[str, Any]
     workers: int = 0
+    ray: RayWorkers | None = None
 
     def __post_init__(self) -> None:
         self.store = Store(self.folder)
-        self.workers = self.workers or cores()
+        self.workers = self.workers or (cores() if self.ray is None else self.ray.shares)
 
     def missing(self) -> list[Job]:
         """What is still to do."""
@@ -71,7 +75,7 @@ class Runner:
 
         note()
         try:
-            for job in run_jobs(jobs, play, self.folder, workers=self.workers):
+            for job in run_jobs(jobs, play, self.folder, workers=self.workers, ray=self.ray):
                 done += 1
                 if monotonic() - told > _NOTED:  # so that a kill leaves the session in the manifest too
                     told = monotonic()

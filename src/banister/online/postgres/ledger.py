@@ -9,12 +9,13 @@ All others hold the head from their beginning to their end (`alone`), so that wh
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from banister.errors import InputError, StoreError
+from banister.online.adding import Adder
+from banister.online.fresh import Fresh
 from banister.online.head import Head
 from banister.online.ledger import Overtaken, Played, is_urgent
 from banister.online.postgres import statements
@@ -22,25 +23,20 @@ from banister.online.postgres.connecting import connect, prepare, unusable
 from banister.online.postgres.place import PostgresPlace
 from banister.online.postgres.reading import Reader
 from banister.online.record import (
-    AlarmRecord,
     DecisionRecord,
-    LogRecord,
-    ModelRecord,
     Record,
     RefusalRecord,
     RetractionRecord,
     RewardRecord,
-    TaskRecord,
     leaf,
 )
 
 _SINGLE = (DecisionRecord, RewardRecord, RefusalRecord, RetractionRecord)  # may be added without the head
-_FRESH = 4096  # decisions of this process whose reward needs no look into the database first
 _ONE_MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _REFIT = "SELECT pg_{}(hashtextextended('banister refit ' || %b::text, 0))"
 
 
-class PostgresLedger(Reader):
+class PostgresLedger(Reader, Adder):
     """Tables in a schema of their own; see `Ledger` for what each operation does."""
 
     shared = True
@@ -49,7 +45,7 @@ class PostgresLedger(Reader):
         self._place, self._pid, self._durability = place, os.getpid(), "normal"
         self._open = self.alone = self._alone_next = False
         self._mine: int | None = None  # an id that was set aside for this process, in this epoch
-        self._fresh: dict[int, Played] = {}  # decisions made here that have had no reward here
+        self._fresh = Fresh()
         self._crowded = False  # whether others decided between the last two decisions here
         db = connect(place)
         try:
@@ -207,20 +203,15 @@ class PostgresLedger(Reader):
             raise self._overtaken()
         self._take(found)
         if isinstance(record, DecisionRecord):
-            self._remember(record)
+            self._fresh.add(record)
             self._mine = self.last_id if self._crowded else None
             self._crowded = self.last_id - self._crowded > max(self._decided, record.id)
             self._decided = self.last_id
 
-    def _remember(self, record: DecisionRecord) -> None:
-        self._fresh[record.id] = Played.of(record)
-        if len(self._fresh) > _FRESH:
-            del self._fresh[next(iter(self._fresh))]
-
     def find(self, number: int) -> Played | None:
         # Should another process have rewarded it meanwhile, the database refuses a second one, and the call
         # is made again, alone, with a look.
-        fresh = self._fresh.pop(number, None) if self._open and not self.alone else None
+        fresh = self._fresh.take(number) if self._open and not self.alone else None
         return super().find(number) if fresh is None else fresh
 
     def _overtaken(self) -> Overtaken:
@@ -260,40 +251,6 @@ class PostgresLedger(Reader):
             self._single = record
         else:
             raise self._overtaken()
-
-    def add_task(self, label: str) -> int:
-        code = self.head.tasks
-        self._add(TaskRecord(code, label))
-        return code
-
-    def add_decision(self, record: DecisionRecord) -> None:
-        self._add(record)
-
-    def add_decisions(self, records: Iterable[DecisionRecord]) -> None:
-        for record in records:
-            self._add(record)
-
-    def add_reward(self, record: RewardRecord) -> None:
-        self._add(record)
-
-    def add_rewards(self, records: Iterable[RewardRecord]) -> None:
-        for record in records:
-            self._add(record)
-
-    def add_refusal(self, record: RefusalRecord) -> None:
-        self._add(record)
-
-    def add_retraction(self, record: RetractionRecord) -> None:
-        self._add(record)
-
-    def add_alarm(self, record: AlarmRecord) -> None:
-        self._add(record)
-
-    def add_log(self, record: LogRecord) -> None:
-        self._add(record)
-
-    def add_model(self, record: ModelRecord) -> None:
-        self._add(record)
 
     def add_part(self, version: int, part: int, data: bytes) -> None:
         self._do(statements.PART, version, part, data, version)

@@ -14,6 +14,7 @@ from banister.online.head import COUNTS, Head
 from banister.online.ledger import Played, Rewarded, Span
 from banister.online.postgres import statements
 from banister.online.postgres.connecting import unusable
+from banister.online.reading import LAST, LedgerReader
 from banister.online.record import (
     AlarmRecord,
     DecisionRecord,
@@ -22,11 +23,9 @@ from banister.online.record import (
     ModelRecord,
     RetractionRecord,
     RewardRecord,
-    TaskRecord,
 )
 
-_LAST = (1 << 62) - 1  # beyond every link and id
-_ALL = (0, _LAST)
+_ALL = (0, LAST)
 
 
 def _played(row: tuple[Any, ...]) -> Played:
@@ -34,10 +33,9 @@ def _played(row: tuple[Any, ...]) -> Played:
     return Played(task, np.frombuffer(features), *more)
 
 
-class Reader:
+class Reader(LedgerReader):
     """Reads; see `Ledger` for what each operation does."""
 
-    where: str
     gapless = False  # an id that was set aside for a process which then died stays unused
     _db: Any
 
@@ -83,7 +81,7 @@ class Reader:
         return dict(self._rows("SELECT key, value FROM meta"))
 
     def find(self, number: int) -> Played | None:
-        if not 0 < number < _LAST:
+        if not 0 < number <= LAST:
             return None
         rows = self._rows(statements.FIND, number)
         if not rows:
@@ -91,18 +89,15 @@ class Reader:
         return _played(rows[0])
 
     def find_many(self, numbers: Sequence[int]) -> dict[int, Played]:
-        known = [number for number in numbers if 0 < number < _LAST]
+        known = [number for number in numbers if 0 < number <= LAST]
         return {row[0]: _played(row[1:]) for row in self._rows(statements.FIND_MANY, known)}
-
-    def find_key(self, key: str) -> DecisionRecord | None:
-        return self.find_keys([key]).get(key)
 
     def find_keys(self, keys: Sequence[str]) -> dict[str, DecisionRecord]:
         found = self._decisions("WHERE key = ANY(%b::text[])", list(keys))
         return {record.key: record for record in found if record.key is not None}
 
     def decision(self, number: int) -> DecisionRecord | None:
-        if not 0 < number < 1 << 62:
+        if not 0 < number <= LAST:
             return None
         return next(iter(self._decisions("WHERE id = %b::bigint", number)), None)
 
@@ -113,13 +108,6 @@ class Reader:
         columns = statements.COLUMNS[DecisionRecord]
         rows = self._rows(f"SELECT {columns} FROM decisions {which}", *values)
         return [DecisionRecord._make(row) for row in rows]
-
-    def tasks(self) -> list[str]:
-        tasks = list(self._read(TaskRecord))
-        for expected, task in enumerate(tasks):
-            if task.code != expected:
-                raise DataFileError(f"{self.where} lacks task number {expected}; restore a copy.")
-        return [task.label for task in tasks]
 
     def dim(self) -> int | None:
         first = self._rows("SELECT length(baseline_features) FROM decisions LIMIT 1")
@@ -203,12 +191,6 @@ class Reader:
 
     def entries(self, span: Span = _ALL) -> Iterator[Entry]:
         return merge(*(self._chained(kind, span=span) for kind in COUNTS), key=lambda entry: entry[0])
-
-    def start(self) -> bytes:
-        try:
-            return bytes.fromhex(self.kept("start") or "")
-        except ValueError:
-            return b""
 
     def close(self) -> None:
         self._db.close()

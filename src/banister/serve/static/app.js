@@ -84,7 +84,7 @@ async function listen() {
   for await (const { kind, data } of events()) {
     state("live", "live");
     if (kind === "status") {
-      trail = [...trail, data.point].slice(-POINTS);
+      if (data.point.time !== trail.at(-1)?.time) trail = [...trail, data.point].slice(-POINTS);
       showTotals(data);
       showCharts();
       await tasks.refresh();

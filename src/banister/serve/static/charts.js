@@ -62,9 +62,13 @@ export function interval(low, value, high, reach) {
   return svg;
 }
 
+// Whether a decision's floor and bound are rewards. Under a promise for a task or the fleet the bound is what was
+// saved so far; where the baseline reward is unknown it is a difference.
+export const inRewards = (d) => !["task", "fleet"].includes(d.promise) && !(d.floor === 0 && d.high == null);
+
 // A task's past, decision by decision: rewards as dots, floors as a line, refits and alarms as vertical lines.
 export function pastChart(place, decisions, events) {
-  const rows = [...decisions].reverse();
+  const rows = decisions.map((d) => (inRewards(d) ? d : { ...d, floor: null })).reverse();
   if (!rows.length) return;
   const { svg, width } = canvas(place, 230), height = 230, right = width - 8;
   const [low, high] = extent(rows.flatMap((d) => [d.reward, d.floor]), rows.some((d) => d.reward != null || d.floor != null) ? [] : [0]);
@@ -80,7 +84,7 @@ export function pastChart(place, decisions, events) {
     mark.append(draw("title", {}, e.kind === "alarm" ? "alarm" : `model ${e.version}`));
     svg.append(mark);
   }
-  const floors = rows.filter((d) => d.floor != null && !(d.floor === 0 && d.high == null));
+  const floors = rows.filter((d) => d.floor != null);
   if (floors.length > 1) svg.append(draw("path", { class: "floor", d: path(floors.map((d) => [d.x, y(d.floor)])) }));
   for (const d of rows) {
     if (d.reward == null) continue;
@@ -93,13 +97,14 @@ export function pastChart(place, decisions, events) {
 
 // From floor to bound to estimate, on one line.
 export function ladder(place, d) {
-  const marks = [["floor", d.floor, "floor"], ["bound", d.bound, "lower bound"], ["usual", d.usual?.value, "baseline"], ["played", d.played?.value, "played"]]
-    .filter(([, v]) => v != null);
+  const level = inRewards(d);
+  const marks = [["floor", level ? d.floor : null, "floor"], ["bound", level ? d.bound : null, "lower bound"],
+    ["usual", d.left ? d.usual?.value : null, "baseline"], ["played", d.played?.value, d.left ? "played" : "baseline"]].filter(([, v]) => v != null);
   if (marks.length < 2) return;
   const { svg, width } = canvas(place, 96);
   const [low, high] = extent(marks.map(([, v]) => v), []), x = scale(low, high, 40, width - 60);
   svg.append(draw("line", { class: "track", x1: 8, x2: width - 8, y1: 48, y2: 48 }));
-  if (d.bound != null && d.played) svg.append(draw("line", { class: "whisker", x1: x(d.bound), x2: x(d.played.value), y1: 48, y2: 48 }));
+  if (level && d.bound != null && d.played) svg.append(draw("line", { class: "whisker", x1: x(d.bound), x2: x(d.played.value), y1: 48, y2: 48 }));
   const placed = [-1e9, -1e9];
   for (const [kind, value, word] of marks.sort((a, b) => a[1] - b[1])) {
     const row = placed[0] <= placed[1] ? 0 : 1;

@@ -1,7 +1,7 @@
 // One task's past, and one decision from its features to its bound.
 
 import { get } from "./calls.js";
-import { featureBars, ladder, pastChart } from "./charts.js";
+import { featureBars, ladder, pastChart, inRewards } from "./charts.js";
 import { DASH, clock, count, make, number, percent, signed } from "./format.js";
 
 const at = (id) => document.getElementById(id);
@@ -48,8 +48,10 @@ function showTask({ task, status, decisions, events }) {
     facts([["Gate", make("span", { class: s.gate === "open" ? "pill open" : "pill" }, s.gate ?? DASH), "gate"],
       ["Decisions", count(s.decisions), "decisions"], ["Left the baseline", percent(s.left), "left"],
       ["Uplift when it left", uplift, "uplift"], ["Interval", s.uplift == null ? DASH : `${signed(s.uplift_low)} … ${signed(s.uplift_high)}`, "interval"],
-      ["Worst margin", number(s.worst_margin), "margin"], ["Rows", count(s.rows), "rows"]]),
-    make("h3", {}, "Rewards of the last decisions: those that left the baseline in colour, floors as a line"), chart,
+      ...(s.gain == null ? [] : [["Measured gain, valid at any time", `${signed(s.gain)} (${signed(s.gain_low)} … ${signed(s.gain_high)})`, "gain"]]),
+      ...(s.saved == null ? [] : [["Saved so far", number(s.saved), "saved"]]), ...(s.harmed ? [["Times it fell short", count(s.harmed), "harmed"]] : []),
+      ["Worst margin", number(s.worst_margin), "margin"], ["Rows", count(s.rows), "rows"], ["Rows needed", count(s.rows_needed), "needed"]]),
+    make("h3", {}, `Rewards of the last decisions: those that left the baseline in colour${decisions.some(inRewards) ? ", floors as a line" : ""}`), chart,
     make("h3", {}, "Last decisions"), make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Last decisions" },
       make("table", {}, make("thead", {}, make("tr", {}, ...HEADS.map((h) => make("th", { scope: "col" }, h)))),
         make("tbody", {}, ...decisions.slice(0, 60).map(line)))),
@@ -76,7 +78,7 @@ function showDecision(d) {
       ["Offered", count(d.n_actions), "offered"], ["Baseline reward", d.low === d.high ? number(d.high) : `${number(d.low)} … ${number(d.high)}`, "claimed"],
       ...(drawn ? [["Probability", percent(d.probability), "probability"]] : []), ...(d.promise ? [["Promise", d.promise, "promise"]] : []),
       ...(d.limited_by ? [["Limited by", d.limited_by, "limited"]] : []), ["Reward", d.retracted ? "retracted" : number(d.reward), "reward"]]),
-    ...(d.played ? [make("h3", {}, "From the floor to the estimate"), rungs, make("h3", {}, "What the features add: played in colour, the baseline in grey, the difference at the right"), bars]
+    ...(d.played ? [make("h3", {}, inRewards(d) ? "From the floor to the estimate" : "What the model expects"), rungs, make("h3", {}, "What the features add: played in colour, the baseline in grey, the difference at the right"), bars]
       : [make("p", { class: "empty" }, "The model that decided knew nothing of this task, or was not kept.")]));
   at("up").hidden = false;
   at("up").onclick = () => openTask(d.task);
@@ -84,8 +86,14 @@ function showDecision(d) {
 }
 
 function sentence(d) {
-  if (!d.left) return `The baseline was played: ${d.reason.replace(":", ", ").replaceAll("-", " ")}.`;
-  const above = d.bound == null || d.floor == null ? "" : ` Its lower bound ${number(d.bound)} is ${number(d.bound - d.floor)} above the floor ${number(d.floor)}.`;
+  const drawn = d.probability != null && d.probability < 1 ? ` It was drawn with probability ${percent(d.probability)}.` : "";
+  if (!d.left) return d.reason === "drawn" ? `The baseline was played.${drawn}` : `The baseline was played: ${d.reason.replace(":", ", ").replaceAll("-", " ")}.${drawn}`;
   const ahead = d.ahead ? ` The model expects ${signed(d.ahead.value)} more than the baseline earns (standard error ${number(d.ahead.error)}).` : "";
-  return `Action ${d.action} was played instead of the baseline, action ${d.baseline}.${above}${ahead}`;
+  return `Action ${d.action} was played instead of the baseline, action ${d.baseline}.${drawn}${above(d)}${ahead}`;
+}
+
+function above(d) {
+  if (d.bound == null || d.floor == null) return "";
+  if (["task", "fleet"].includes(d.promise)) return d.bound > 0 ? ` By then at least ${number(d.bound)} had been saved, to be spent on such draws.` : "";
+  return ` Its lower bound ${number(d.bound)} is ${number(d.bound - d.floor)} above the floor ${number(d.floor)}.`;
 }

@@ -6,10 +6,10 @@ import { count, make, number, percent, signed } from "./format.js";
 
 const SIZE = 50;
 const COLUMNS = [
-  ["task", "Task", "text"], ["gate", "Gate", "text"], ["decisions", "Decisions"], ["rows", "Rows"], ["needed", "Rows needed"], ["saved", "Saved"],
+  ["task", "Task", "text"], ["gate", "Gate", "text"], ["decisions", "Decisions"], ["rows", "Rows"], ["rows_needed", "Rows needed"], ["saved", "Saved"],
   ["left", "Left baseline"], ["gain", "Measured gain"], ["uplift", "Uplift where it left"], ["worst_margin", "Worst margin"],
 ];
-const SOMETIMES = new Set(["needed", "saved", "gain"]);  // shown where a task has one
+const SOMETIMES = new Set(["rows_needed", "saved", "gain"]);  // shown where a task has one
 const query = { search: "", gate: "", sort: "decisions", order: "down", offset: 0, limit: SIZE };
 let asked = 0, open = () => {}, shown = [];
 const at = (id) => document.getElementById(id);
@@ -96,7 +96,7 @@ function row(t, columns, reach) {
   const cell = {
     task: () => make("button", { type: "button", class: "link", title: t.task, "data-focus": `task-${t.task}`, onclick: () => open(t.task) }, t.task),
     gate: () => make("span", { class: t.gate === "open" ? "pill open" : "pill" }, t.gate),
-    decisions: () => count(t.decisions), rows: () => count(t.rows), needed: () => count(t.needed), left: () => percent(t.left),
+    decisions: () => count(t.decisions), rows: () => count(t.rows), rows_needed: () => count(t.rows_needed), left: () => percent(t.left),
     uplift: () => measured("uplift"), gain: () => measured("gain"), saved: () => number(t.saved),
     worst_margin: () => number(t.worst_margin),
   };

@@ -1,6 +1,6 @@
 """The README's figure: regret and violations as the noise grows.
 
-python docs/figures/readme.py [--seeds 5]
+python docs/figures/noise.py [--seeds 5]
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def draw(values: dict[float, list[dict[str, tuple[float, int]]]], path: Path) ->
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=Path(__file__).with_name("readme.png"))
+    parser.add_argument("--out", type=Path, default=Path(__file__).with_name("noise.png"))
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     draw({n: [measure(n, s) for s in range(options.seeds)] for n in NOISE}, options.out)

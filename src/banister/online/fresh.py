@@ -1,0 +1,29 @@
+"""`Fresh`: what rewards need to know of decisions made here lately, without a look into the database."""
+
+from __future__ import annotations
+
+from banister.online.ledger import Played
+from banister.online.record import DecisionRecord
+
+_MOST = 4096  # decisions; the oldest makes room
+
+
+class Fresh:
+    """Decisions of this process whose reward has not been asked about; each is given out once."""
+
+    def __init__(self) -> None:
+        self._played: dict[int, Played] = {}
+
+    def add(self, record: DecisionRecord) -> None:
+        """One more, once it is committed."""
+        self._played[record.id] = Played.of(record)
+        if len(self._played) > _MOST:
+            del self._played[next(iter(self._played))]
+
+    def take(self, number: int) -> Played | None:
+        """A decision that has no reward from here yet; None if only the database knows."""
+        return self._played.pop(number, None)
+
+    def clear(self) -> None:
+        """Only the database knows."""
+        self._played.clear()

@@ -1,0 +1,42 @@
+"""`LedgerReader`: what is asked of a ledger in the same way, whichever database keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from banister.errors import DataFileError
+from banister.online.record import DecisionRecord, TaskRecord
+
+LAST = (1 << 62) - 1  # beyond every link and id
+
+
+class LedgerReader:
+    """Reads; see `Ledger` for what each operation does. A database says how records of a kind are read."""
+
+    where: str
+
+    def kept(self, key: str) -> str | None:
+        raise NotImplementedError
+
+    def find_keys(self, keys: Sequence[str]) -> dict[str, DecisionRecord]:
+        raise NotImplementedError
+
+    def _read(self, kind: type[Any]) -> Iterator[Any]:
+        raise NotImplementedError
+
+    def find_key(self, key: str) -> DecisionRecord | None:
+        return self.find_keys([key]).get(key)
+
+    def tasks(self) -> list[str]:
+        tasks = list(self._read(TaskRecord))
+        for expected, task in enumerate(tasks):
+            if task.code != expected:
+                raise DataFileError(f"{self.where} lacks task number {expected}; restore a copy.")
+        return [task.label for task in tasks]
+
+    def start(self) -> bytes:
+        try:
+            return bytes.fromhex(self.kept("start") or "")
+        except ValueError:
+            return b""

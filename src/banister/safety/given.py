@@ -1,0 +1,141 @@
+"""Every task given the fit, a part of the tasks at a time, wherever that part is worked on.
+
+What tasks share is learned in one place, from a sample. What follows from it for each task needs that task's
+rows alone: parts of the tasks can be worked on by threads or on other machines (`banister.solver.work`).
+Parts are whole blocks, and a block's arithmetic does not depend on its part, so results are the same to the
+last bit for any number of parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from banister.data import Float
+from banister.safety import widening
+from banister.safety.gathering import Part
+from banister.safety.hierarchy import Hierarchy
+from banister.safety.opened import Open
+from banister.safety.posterior import Posterior, Shared
+from banister.safety.stored import Stored, Storing
+
+
+class Given(NamedTuple):
+    """Tasks given the fit, one entry a task but for the last three.
+
+    Attributes:
+        raw: squared residuals; freedom: rows that the fit did not spend; n: rows.
+        c: (T, k+1) coefficients; square: mean y².
+        leaning, played: mean features of played baselines and their number.
+        totals: (blocks, 2) see `Rows.total`.
+        error, length: of each row, task after task: its residual and the square of its features' length.
+    """
+
+    raw: Float
+    freedom: Float
+    n: Float
+    c: Float
+    square: Float
+    leaning: Float
+    played: Float
+    totals: Float
+    error: Float
+    length: Float
+
+
+def given(part: Part, noise: Float, hierarchy: Hierarchy) -> Given:
+    """A part's tasks given the fit and their noise variances."""
+    return joined(
+        [_block_given(part, block, noise[_inside(part, block)], hierarchy) for block in part.blocks()]
+    )
+
+
+def _block_given(part: Part, block: Any, noise: Float, hierarchy: Hierarchy) -> Given:
+    data, d = part.data, len(part.data.frame.scale)
+    rows = data.rows(block)
+    post = Posterior(rows.information(noise, hierarchy.label_level), hierarchy.shared)
+    spent, _ = post.spent(post.learned(hierarchy.open_of(post.c)))
+    features, chosen = block.features, data.is_baseline[block.row]
+    return Given(
+        rows.plays.rest + post.play_squares(noise),
+        np.maximum(rows.plays.n - spent, 0.0),
+        rows.plays.n,
+        post.c,
+        rows.plays.yy / np.maximum(rows.plays.n, 1.0),
+        *widening.means(block.task[chosen], features[chosen, :d], len(rows.plays.n)),
+        np.array(rows.total())[None],
+        block.rewards - np.einsum("np,np->n", features, post.mean[block.task]),
+        np.einsum("np,np->n", features, features),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Doubts:
+    """What all tasks are widened by.
+
+    Attributes:
+        wide: what tasks share, widened; opened: what is open of it.
+        label_level, size: see `Hierarchy`.
+        storing: how rows are kept; None where covariances are.
+    """
+
+    wide: Shared
+    opened: Open
+    label_level: float
+    size: float
+    storing: Storing | None
+
+
+class Wide(NamedTuple):
+    """Tasks' means (T, p) and their covariances: V and `away` (T, p, p), or rows with D (T, p) and `more`."""
+
+    mean: Float
+    V: Float
+    away: Float
+    D: Float
+    more: Float
+    rows: list[Stored]
+
+
+def widened(part: Part, noise: Float, added: Float, c: Float, doubts: Doubts) -> Wide:
+    """A part's tasks given what is shared, widened; `noise`, `added` (n,) and c (n, q) are theirs."""
+    return joined(
+        [
+            _block_widened(part, block, *(a[_inside(part, block)] for a in (noise, added, c)), doubts)
+            for block in part.blocks()
+        ]
+    )
+
+
+def _block_widened(part: Part, block: Any, noise: Float, added: Float, c: Float, doubts: Doubts) -> Wide:
+    info = part.data.rows(block).information(noise, doubts.label_level)
+    left_open, p = doubts.opened.of(c), part.data.frame.dim
+    post = widening.widened(info, doubts.wide, added, left_open, doubts.size)
+    if doubts.storing is None:
+        return Wide(post.mean, *post.covariance(left_open), np.empty((0, p)), np.empty(0), [])
+    D = np.array(post.shared.D)
+    rows, more = doubts.storing.store(info.R, D, c)
+    return Wide(post.mean, np.empty((0, p, p)), np.empty((0, p, p)), D, more, [rows])
+
+
+def _inside(part: Part, block: Any) -> slice:
+    """A block's tasks, counted from the part's first."""
+    return slice(block.tasks.start - part.tasks.start, block.tasks.stop - part.tasks.start)
+
+
+def joined(parts: Sequence[Any]) -> Any:
+    """One result of those of consecutive tasks."""
+    if len(parts) == 1:
+        return parts[0]
+    columns = zip(*parts, strict=True)
+    return type(parts[0])(
+        *(
+            [item for column in group for item in column]
+            if isinstance(group[0], list)
+            else np.concatenate(group)
+            for group in columns
+        )
+    )
