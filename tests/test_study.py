@@ -95,10 +95,11 @@ def test_every_policy_of_every_panel_is_known_and_has_trials() -> None:
         for point in panel.points:
             for name in panel.policies:
                 assert name in COMPETITORS or panel.id == "3e"
-                assert work.trials[point, name] >= (100 if panel.id[0] in "12" else 20)
+                slow = panel.id in ("4a", "4b", "4c", "6d", "6e", "6f")
+                assert work.trials[point, name] >= (100 if panel.id[0] in "12" else 5 if slow else 20)
     film, own = PANELS["1l"].points[0], PANELS["4b"].points[0]
     assert work.trials[film, "trace-norm"] == work.trials[film, "paper-short-step"] == 100
-    assert work.trials[own, "thompson"] == 20
+    assert work.trials[own, "thompson"] == 5
 
 
 def test_each_policy_plays_each_trial_of_a_point_in_one_job() -> None:

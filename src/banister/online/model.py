@@ -21,7 +21,9 @@ from banister.safety.opened import Open
 from banister.safety.posterior import Shared
 from banister.safety.stored import MOST, Stored
 
-_ROWS = {"rows": np.dtype("<f8"), "rows_2": np.dtype("<i2"), "rows_1": np.dtype("|i1")}  # by their bytes
+_ROWS: dict[str, np.dtype[Any]] = {  # by their bytes
+    "rows": np.dtype("<f8"), "rows_2": np.dtype("<i2"), "rows_1": np.dtype("|i1"),
+}  # fmt: skip
 FORMAT = 2  # of the bytes; a model of another format is kept in the ledger and cannot be replayed
 
 

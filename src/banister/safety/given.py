@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -102,12 +102,8 @@ class Wide(NamedTuple):
 
 def widened(part: Part, noise: Float, added: Float, c: Float, doubts: Doubts) -> Wide:
     """A part's tasks given what is shared, widened; `noise`, `added` (n,) and c (n, q) are theirs."""
-    return joined(
-        [
-            _block_widened(part, block, *(a[_inside(part, block)] for a in (noise, added, c)), doubts)
-            for block in part.blocks()
-        ]
-    )
+    blocks = [(block, _inside(part, block)) for block in part.blocks()]
+    return joined([_block_widened(part, b, noise[i], added[i], c[i], doubts) for b, i in blocks])
 
 
 def _block_widened(part: Part, block: Any, noise: Float, added: Float, c: Float, doubts: Doubts) -> Wide:
@@ -126,16 +122,18 @@ def _inside(part: Part, block: Any) -> slice:
     return slice(block.tasks.start - part.tasks.start, block.tasks.stop - part.tasks.start)
 
 
-def joined(parts: Sequence[Any]) -> Any:
+Result = TypeVar("Result", Given, Wide)
+
+
+def joined(parts: Sequence[Result]) -> Result:
     """One result of those of consecutive tasks."""
     if len(parts) == 1:
         return parts[0]
-    columns = zip(*parts, strict=True)
-    return type(parts[0])(
-        *(
-            [item for column in group for item in column]
-            if isinstance(group[0], list)
-            else np.concatenate(group)
-            for group in columns
-        )
-    )
+    columns: list[Any] = [_end_to_end(group) for group in zip(*parts, strict=True)]
+    return type(parts[0])(*columns)
+
+
+def _end_to_end(group: Sequence[Any]) -> Any:
+    if isinstance(group[0], list):
+        return [item for column in group for item in column]
+    return np.concatenate(group)
