@@ -247,7 +247,7 @@ def test_a_long_trial_samples_offers_as_a_live_bandit_does():
     env.reset(np.random.default_rng(1))
     policy = bn.SafeDraws((0, 1), alpha=0.3, promise="fleet", schedule=GrowthSchedule(5, 0.25))
     *_, (choices, made, bandit) = both(policy, env, 500, promise="fleet", reward_range=(0, 1))
-    mine, live = policy._mode.learner.memory.snapshot(), bandit._engine.learner.memory.snapshot()
+    mine, live = policy._mode.learner.memory.snapshot(), bandit._engine.store.memory.snapshot()
     np.testing.assert_array_equal(mine.offered, live.offered)
     np.testing.assert_array_equal(mine.offered_task, live.offered_task)
     np.testing.assert_array_equal(choices.probabilities, [d.probabilities for d in made])

@@ -264,7 +264,7 @@ def test_the_sessions_of_the_pages_run(page, tmp_path, monkeypatch):
         }
     ).write_parquet("log.parquet")  # fmt: skip
     sessions = re.findall(r"```python\n(.*?)```", (PAGES / page).read_text(encoding="utf-8"), re.S)
-    session = next(s for s in sessions if "bn.Arms(" in s)
+    session = next(s for s in sessions if "bn.Arms(" in s).removeprefix("import banister as bn\n\n")
     assert session.index("decide(") < session.index("reward(d.id")
     assert len(session[: session.index("d.arm")].splitlines()) <= 6
     names = {"bn": bn}

@@ -38,14 +38,14 @@ def many_blocks():
 
 @pytest.fixture(scope="module")
 def machine():
-    ray.init(address="local", num_cpus=3, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    ray.init(address="local", num_cpus=5, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     yield
     ray.shutdown()
 
 
 @pytest.fixture(scope="module")
 def pool(data, many_blocks, machine):
-    """Two of the three processors."""
+    """Two of the five processors."""
     with RayPool(data, shards=2, timeout=120) as opened:
         yield opened
 
@@ -127,8 +127,8 @@ def wait_for_a_processor(seconds=60.0):
 
 
 def test_too_many_workers_are_refused_at_once(pool, data):
-    with pytest.raises(PoolError, match=r"4 worker\(s\) need one processor each"):
-        RayPool(data, shards=4)
+    with pytest.raises(PoolError, match=r"9 worker\(s\) need one processor each"):
+        RayPool(data, shards=9)
 
 
 def test_a_worker_that_does_not_answer_is_an_error(pool, monkeypatch):
@@ -188,8 +188,8 @@ def test_pieces_keep_their_order_fail_as_they_would_here_and_are_not_waited_for_
     assert workers.map(divmod, [(7, 2), (9, 4)]) == [(3, 1), (2, 1)]
     with pytest.raises(ZeroDivisionError):
         workers.map(divmod, [(1, 0)])
-    with pytest.raises(PoolError, match=r"4 worker\(s\) need one processor each"):
-        RayWorkers(shards=4).map(divmod, [(7, 2)])
+    with pytest.raises(PoolError, match=r"9 worker\(s\) need one processor each"):
+        RayWorkers(shards=9).map(divmod, [(7, 2)])
     with pytest.raises(PoolError, match=r"finished within 0\.5 s"):
         RayWorkers(shards=1, timeout=0.5).map(time.sleep, [(600.0,)])
 

@@ -28,7 +28,8 @@ def test_the_session_goes_from_a_log_to_a_rewarded_draw(
     assert decision.arm in ("spring", "bundle", "loyalty")
     assert decision.promise == "task"
     assert names["bandit"].status().rewards == 1
-    assert decision.reason in capsys.readouterr().out
+    assert decision.reason == "drawn"
+    assert "left the baseline" in capsys.readouterr().out
     names["bandit"].close()
 
 

@@ -135,12 +135,12 @@ def _stored(arrays: Arrays, n: int, p: int, k: int, where: str) -> list[Stored]:
         raise ModelFileError(f"{where} garbles 'rows_of'; restore it from a copy.")
     counts = shapes[:, 0] * shapes[:, 1]
     ends, total = np.cumsum(counts)[:-1], int(counts.sum())
-    steps = np.split(require(arrays, "step", (total,), where), ends)
-    fixes = np.split(require(arrays, "fix", (total, k), where), ends)
+    steps = np.split(require(arrays, "step", (total,), where, size=4), ends)
+    fixes = np.split(require(arrays, "fix", (total, k), where, size=4), ends)
     codes: list[Any] = [None] * len(shapes)
     for name, kind in _ROWS.items():
         mine = np.flatnonzero(shapes[:, 2] == kind.itemsize)
-        rows = require(arrays, name, (int(counts[mine].sum()), p), where, kind=kind.kind)
+        rows = require(arrays, name, (int(counts[mine].sum()), p), where, kind=kind.kind, size=kind.itemsize)
         for i, part in zip(mine, np.split(rows, np.cumsum(counts[mine])[:-1]), strict=False):
             codes[i] = part
     return [

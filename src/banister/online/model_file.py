@@ -82,15 +82,16 @@ def _array(data: bytes) -> NDArray[Any]:
 
 
 def require(
-    arrays: Arrays, name: str, shape: tuple[int, ...], where: str, *, kind: str = "f", finite: bool = True
-) -> NDArray[Any]:
-    """An array by name, of the shape and kind expected ("f" floats, "i" whole numbers)."""
+    arrays: Arrays, name: str, shape: tuple[int, ...], where: str, *, kind: str = "f", size: int = 8,
+    finite: bool = True,
+) -> NDArray[Any]:  # fmt: skip
+    """An array by name, of the shape and kind expected ("f" floats, "i" whole numbers), `size` bytes each."""
     if name not in arrays:
         raise ModelFileError(f"{where} lacks the array {name!r}; restore it from a copy.")
     array = arrays[name]
     if array.shape != shape:
         raise ModelFileError(f"{where}: array {name!r} has shape {array.shape}, not {shape}.")
-    if array.dtype.kind != kind:
+    if array.dtype.kind != kind or array.dtype.itemsize != size:
         raise ModelFileError(f"{where}: array {name!r} holds {array.dtype}, which it cannot.")
     if kind == "f" and (np.isnan(array).any() or (finite and not np.isfinite(array).all())):
         raise ModelFileError(f"{where}: array {name!r} holds NaN or infinity; restore it from a copy.")

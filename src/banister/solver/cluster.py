@@ -6,6 +6,7 @@ started again by Ray and answers what it was asked: every question carries the p
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +23,8 @@ from banister.solver.point import Point
 from banister.solver.pool import Pool
 from banister.solver.rows import slice_tasks, spans
 from banister.solver.worker import Worker
+
+_FREED = 10.0  # seconds that Ray may take to count a processor as free again
 
 
 class RayPool(Pool):
@@ -154,11 +157,19 @@ def import_ray() -> ModuleType:
 
 
 def free_processors(ray: ModuleType, wanted: int | None) -> int:
-    """As many as were asked for or are free; too many would wait for ever without a word."""
-    free = int(ray.available_resources().get("CPU", 0))
-    if free < (wanted or 1):
+    """As many as were asked for or are free; too many would wait for ever without a word.
+
+    Ray counts the processor of finished work as free a little later, so where the cluster is large enough
+    they are waited for.
+    """
+    least, until = wanted or 1, time.monotonic() + _FREED
+    while (free := int(ray.available_resources().get("CPU", 0))) < least:
+        large = int(ray.cluster_resources().get("CPU", 0)) >= least
+        if large and time.monotonic() < until:
+            time.sleep(0.05)
+            continue
         raise PoolError(
-            f"{wanted or 1} worker(s) need one processor each, and the cluster has {free} free; ask for "
+            f"{least} worker(s) need one processor each, and the cluster has {free} free; ask for "
             "fewer shards, add machines, or wait for others to finish."
         )
     return wanted or free

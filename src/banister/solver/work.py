@@ -156,10 +156,8 @@ def as_workers(pool: str | Workers | None) -> Workers:
     """The workers that a setting means: None or "local" are threads of this process."""
     if pool is None:
         return HERE
-    if pool == "local":
-        return Threads()
-    if pool == "ray":
-        return RayWorkers()
-    if isinstance(pool, str):
-        raise SettingError(f"pool={pool!r} is unknown; use 'local', 'ray' or a bn.RayWorkers.")
-    return pool
+    if isinstance(pool, str) and pool in ("local", "ray"):
+        return Threads() if pool == "local" else RayWorkers()
+    if not isinstance(pool, str) and all(hasattr(type(pool), name) for name in ("shares", "map", "close")):
+        return pool
+    raise SettingError(f"pool={pool!r} is unknown; use 'local', 'ray' or a bn.RayWorkers.")
