@@ -38,7 +38,7 @@ def test_rho_is_safe_and_no_larger_rho_is(reward, reach, alpha):
     rho = float(rho_of(reward, reach, alpha=alpha)[0])
     floor = float(Constraint(alpha).floor(reward))
     assert (1 - rho) * reward - rho * reach >= floor - 1e-12
-    if 0 < rho < MAX_RHO:
+    if 1e-300 < rho < MAX_RHO:  # smaller doubles have too few digits for a millionth more
         more = rho * (1 + 1e-6)
         assert (1 - more) * reward - more * reach < floor
 
