@@ -65,7 +65,7 @@ def _pull(X, lo, hi, y, Bt, w, e, v, gradient):  # type: ignore[no-untyped-def]
 
 @compiled
 def _sweep(Xf, yf, starts, X, y, offsets, Bt, least, W, done, e, gradient):  # type: ignore[no-untyped-def]
-    """Coefficients `W` (T, r) from the rows `Xf`, then the gradient on the rows `X`, for tasks it can solve."""
+    """Coefficients `W` (T, r) from the rows `Xf`, then the gradient on the rows `X`, where it can solve."""
     r, d = Bt.shape
     R, v = np.zeros((r, r)), np.empty(d)
     value = 0.0
