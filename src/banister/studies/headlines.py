@@ -83,7 +83,8 @@ def _played(rows: pl.DataFrame) -> list[str]:
         for point in panel.points
         for name in panel.policies
     }
-    paper, ours = [], []
+    paper: list[int] = []
+    ours: list[int] = []
     for point, policy, n in counts.iter_rows():
         (paper if (point, policy) in full else ours).append(n)
     parts = [(paper, "in the paper’s panels"), (ours, "in what is beyond them")]
