@@ -163,7 +163,7 @@ MUTANTS = [
          "what parts a play from its label is no noise"),
         ("pairs-spent", "plays = self.info.pairs.share * total", "pass", "labels cost plays their degrees of freedom"),
     ),
-    *_mutants(
+    *mutants(
         "safety/_posterior_kernels.py",
         ("no-correction", "(W[t, i, j] - lost[i, j]) * PW[t, i, j]", "W[t, i, j] * PW[t, i, j]",
          "maximum likelihood in place of restricted"),
