@@ -1,9 +1,9 @@
 """The same visitors by Banister and by other libraries: lines, clicks, what fell below a floor, seconds.
 
-    python benchmarks/beside_others.py [--page docs/benchmarks.md] [--visitors 1000] [--world 0]
+    python benchmarks/beside_others.py [--page docs/benchmarks.md] [--visitors 600] [--world 0]
     python benchmarks/beside_others.py --tune    # the settings of each peer, on a world of its own
 
-Forty shops choose one of four banners for each of a thousand visitors. A visitor has five features; the
+Forty shops choose one of four banners for each of 600 visitors. A visitor has five features; the
 chance of a click is linear in them, and shops' tastes are mixtures of two. Banner 0 is in place. Everybody
 starts from nothing, is told the shop, the visitor and then the click. Each plays in a process of its own, on
 one thread, two at a time. Nothing but the arithmetic of the last columns knows the truth.
@@ -155,7 +155,7 @@ def tune() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--page", type=Path, help="write the table into it")
-    parser.add_argument("--visitors", type=int, default=1000, help="of each shop")
+    parser.add_argument("--visitors", type=int, default=600, help="of each shop")
     parser.add_argument("--world", type=int, default=0, help="its seed")
     parser.add_argument("--tune", action="store_true", help="compare the settings of every peer instead")
     parser.add_argument("--row", choices=list(ROWS), help="play one library in this process, print JSON")

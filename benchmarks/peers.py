@@ -140,7 +140,7 @@ _LIST = (
     ("mabwiser", "MABWiser, LinUCB a shop", mabwiser, {"alpha": 1.0}, "mabwiser"),
     ("cb", "contextualbandits, LinUCB a shop", contextualbandits, {"alpha": 1.0}, "contextualbandits"),
     ("obp", "obp, LinUCB a shop", obp, {"epsilon": 0.3}, "obp", "obp"),
-    ("bb", "bayesianbandits, Thompson a shop", bayesianbandits, {"scale": 4.0}, "bayesianbandits"),
+    ("bb", "bayesianbandits, Thompson a shop", bayesianbandits, {"scale": 10.0}, "bayesianbandits"),
 )
 ROWS = {key: Peer(*facts) for key, *facts in _LIST}
 
