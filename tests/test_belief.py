@@ -45,6 +45,12 @@ def test_a_belief_is_its_plain_twin(settings, claims):
         assert found.claims is Claims.BORNE_OUT
 
 
+def test_a_belief_of_few_rows_is_its_plain_twin():
+    # four rows of each of twelve tasks, nothing shared yet: each task's size has four degrees of freedom
+    world = World(T=12, d=10)
+    assert twin(world.seen(4), world.T)[0].rank == 0
+
+
 @pytest.mark.parametrize("n", [1, 2, 4, 60])
 def test_with_few_rows_and_with_many(n):
     world = World(seed=n)
