@@ -101,7 +101,7 @@ class Wide(NamedTuple):
 
 
 def widened(part: Part, noise: Float, scale: Float, added: Float, c: Float, doubts: Doubts) -> Wide:
-    """A part's tasks given what is shared, widened; `noise`, `scale`, `added` (n,) and c (n, q) are theirs."""
+    """A part's tasks given what is shared, widened; noise, scale, added (n,) and c (n, q) are theirs."""
     blocks = [(block, _inside(part, block)) for block in part.blocks()]
     return joined([_block_widened(part, b, noise[i], scale[i], added[i], c[i], doubts) for b, i in blocks])
 
