@@ -53,7 +53,7 @@ def _violations(rows: pl.DataFrame) -> list[Headline]:
         most = share_interval(bad, trials.height)[2]
         words = (
             f"trials with a violation: {COMPETITORS[policy].label}, all settings but real ratings "
-            f"(at most {100 * most:.2g} % at 95 %)"
+            f"(at most {number(100 * most, 2)} % at 95 %)"
         )
         cards.append(Headline(f"{bad} of {trials.height:,}", words))
     return cards
