@@ -7,14 +7,19 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+import numpy as np
+
 from banister.data import Float
+from banister.errors import InputError, ServiceError
+from banister.online import raw
 from banister.online.bandit import SafeBandit
 from banister.online.decision import Decision
 from banister.serve.metrics import Metrics
-from banister.serve.schema import DecisionRequest, RewardRequest, action_sets
+from banister.serve.schema import DecisionBatch, DecisionRequest, RewardRequest, action_sets
 
 T = TypeVar("T")
 _THREADS = 4  # the bandit does one thing at a time; the others wait for it, or read
+_NUMBERS = 1 << 24  # of a batch's actions, 128 MB: few bytes of contexts or common actions can mean many
 
 
 class Desk:
@@ -59,25 +64,45 @@ class Desk:
         self.metrics.decided([(made, _left(made, request))])
         return made
 
-    async def decide_many(self, requests: list[DecisionRequest], numbers: Float) -> list[Decision]:
-        """Decisions in order: in one transaction where all have actions, else one by one."""
-        made = await self.long(lambda: self._decide_many(requests, numbers))
-        self.metrics.decided([(d, _left(d, r)) for d, r in zip(made, requests, strict=True)])
+    async def decide_many(self, batch: DecisionBatch, numbers: Float) -> list[Decision]:
+        """Decisions in order, in one transaction."""
+        made = await self.long(lambda: self._decide_many(batch, numbers))
+        self.metrics.decided([(d, _left(d, r)) for d, r in zip(made, batch.requests, strict=True)])
         return made
 
-    def _decide_many(self, requests: list[DecisionRequest], numbers: Float) -> list[Decision]:
-        sets = action_sets(requests, numbers)
-        if not all(r.listed for r in requests):
-            rows = zip(requests, sets, strict=True)
-            return [self.bandit.decide(**request.arguments(actions)) for request, actions in rows]
-        return self.bandit.decide_many(
+    def _decide_many(self, batch: DecisionBatch, numbers: Float) -> list[Decision]:
+        requests = batch.requests
+        sets, baselines, names = self._offers(requests, action_sets(requests, numbers, batch))
+        made = self.bandit.decide_many(
             [r.task for r in requests],
             sets,
-            baselines=[r.baseline for r in requests],
+            baselines=baselines,
             baseline_rewards=_rewards([r.baseline_reward for r in requests]),
             baseline_reward_std=[r.baseline_reward_std for r in requests],
             keys=[r.key for r in requests],
         )
+        return [raw.named(d, names[i]) if i in names else d for i, d in enumerate(made)] if names else made
+
+    def _offers(
+        self, requests: list[DecisionRequest], sets: Any
+    ) -> tuple[Any, list[Any], dict[int, list[str]]]:
+        """Actions and baselines of all requests; and by place the names of what those with a context offer."""
+        baselines: list[Any] = [r.baseline for r in requests]
+        names: dict[int, list[str]] = {}
+        asked = [i for i, (r, a) in enumerate(zip(requests, sets, strict=True)) if _is_raw(r, a)]
+        rows = list(sets) if asked else sets
+        size = sum(a.size for a in sets if isinstance(a, np.ndarray))
+        for i in asked:
+            _check_room(size)
+            r = requests[i]
+            try:
+                own = raw.offer(self.bandit, rows[i], r.context, r.offered, r.baseline)
+            except InputError as reason:
+                raise type(reason)(f"request {i}: {reason}") from None
+            rows[i], baselines[i], names[i] = own
+            size += own[0].size
+        _check_room(size)
+        return rows, baselines, names
 
     async def reward(self, request: RewardRequest) -> str:
         """One reward."""
@@ -107,6 +132,18 @@ def _is_embedded(bandit: SafeBandit) -> bool:
     from banister.online.sqlite.ledger import SqliteLedger
 
     return isinstance(bandit._engine.store.ledger, SqliteLedger)
+
+
+def _check_room(size: int) -> None:
+    if size > _NUMBERS:
+        raise ServiceError.of(
+            413, f"All actions of a batch together may have {_NUMBERS} numbers; send it in parts."
+        )
+
+
+def _is_raw(request: DecisionRequest, actions: Any) -> bool:
+    """Whether the bandit is to make the features of what a request offers."""
+    return actions is None or request.context is not None or request.offered is not None
 
 
 def _left(made: Decision, request: DecisionRequest) -> bool:
