@@ -21,6 +21,7 @@ from banister.online.status import Status, TaskStatus
 from banister.serve.packing import shaped
 
 Body = TypeVar("Body", bound=BaseModel)
+_WORDS = {"missing": "missing", "extra_forbidden": "no field of this request"}
 _MOST_SAID = 3  # mistakes of one body that are spelled out
 _LONGEST_KEY = 255
 Key = Annotated[str, Field(min_length=1, max_length=_LONGEST_KEY)]
@@ -211,7 +212,7 @@ def read(kind: type[Body], body: bytes | bytearray) -> Body:
 def refusal(reason: ValidationError) -> ServiceError:
     """Mistakes in words, with their places."""
     mistakes = reason.errors(include_url=False, include_input=False)
-    said = "; ".join(f"{_place(m['loc'])}{m['msg']}" for m in mistakes[:_MOST_SAID])
+    said = "; ".join(f"{_place(m['loc'])}{_WORDS.get(m['type'], m['msg'])}" for m in mistakes[:_MOST_SAID])
     more = f"; and {len(mistakes) - _MOST_SAID} more" if len(mistakes) > _MOST_SAID else ""
     unreadable = mistakes[0]["type"] == "json_invalid"
     return ServiceError.of(400 if unreadable else 422, f"{said}{more}.")
