@@ -44,7 +44,7 @@ peers: $(VENV)/.bench  ## the same decisions by other libraries, side by side, i
 
 mutants: setup  ## deliberate faults in safety, learner, online and solver: each must make a test fail
 	@status=0; for list in mutants mutants_online mutants_solver; do \
-	  $(BIN)/python benchmarks/$$list.py || status=1; done; exit $$status
+	  $(BIN)/python benchmarks/$$list.py --known $(VENV)/$$list.json || status=1; done; exit $$status
 
 docs: $(VENV)/.docs  ## the documentation as a site in site/; a broken link or an undocumented name fails
 	$(BIN)/python -m banister.policies.table docs/policies.md

@@ -19,9 +19,10 @@ from banister.learner.learner import Learner
 from banister.learner.memory import Memory
 from banister.online.bandit import SafeBandit
 from banister.online.model import Marks, Model
-from banister.safety.belief import Believer, Seen
+from banister.safety.believer import Believer
 from banister.safety.compact import PerTask
 from banister.safety.constraint import Constraint
+from banister.safety.seen import Seen
 
 SIZES = ((40, 40, 20), (100, 100, 50), (1000, 50, 200))  # tasks, features, rows a task
 

@@ -3,53 +3,28 @@
     python benchmarks/mutants.py             # all of them; exit code 1 if one survives
     python benchmarks/mutants.py hidden tail # those whose name contains one of these words
 
-Each fault is put into a copy of the sources, alone, and the tests named for its file run against it until the
-first fails. A fault that no test notices is printed: the screw it loosens is held by nothing. To add one, add
-a line to `MUTANTS`; the text must stand in the file exactly once.
+`mutation.py` runs them. To add one, add a line to `MUTANTS`; the text must stand in the file exactly once.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
-import sys
-import tempfile
-import time
-from pathlib import Path
-from typing import NamedTuple
 
 os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # testing uncompiled takes less time than compiling
 
-import hypothesis  # noqa: F401
-import numba  # noqa: F401
-import numpy  # noqa: F401
-import pytest
-import scipy.stats  # noqa: F401
-
-ROOT = Path(__file__).resolve().parent.parent
-PACKAGE = "src/banister"
-_NOT_RACING = ["-k", "not background"]  # uncompiled, a fit in the background comes late by itself
-_SAID = "pytest.txt"  # what the last tests printed
-
-
-class Mutant(NamedTuple):
-    """A fault: where, what stands there, what it becomes, and what goes wrong then."""
-
-    name: str
-    path: str
-    text: str
-    fault: str
-    why: str
-
+from mutation import main, mutants
 
 TESTS = {  # the tests that a fault in a file must fail, quickest first
     "safety/frame.py": ["test_frame.py", "test_belief.py"],
     "safety/factors.py": ["test_factors.py"],
     "safety/posterior.py": ["test_posterior.py"],
+    "safety/rows.py": ["test_hierarchy.py"],
     "safety/hierarchy.py": ["test_hierarchy.py", "test_belief.py"],
+    "safety/passes.py": ["test_hierarchy.py", "test_belief.py"],
     "safety/widening.py": ["test_widening.py"],
     "safety/labels.py": ["test_labels.py"],
-    "safety/belief.py": ["test_belief.py"],
+    "safety/seen.py": ["test_belief.py"],
+    "safety/believer.py": ["test_belief.py"],
     "safety/noise.py": ["test_noise.py"],
     "safety/_kernels.py": ["test_judge.py", "test_compact.py"],
     "safety/_matrix_kernels.py": ["test_compact.py", "test_stored.py"],
@@ -77,13 +52,8 @@ TESTS = {  # the tests that a fault in a file must fail, quickest first
     "policies/certified_mode.py": ["test_safe_altgdmin.py"],
 }
 
-
-def _mutants(path: str, *rows: tuple[str, str, str, str]) -> list[Mutant]:
-    return [Mutant(name, path, text, fault, why) for name, text, fault, why in rows]
-
-
 MUTANTS = [
-    *_mutants(
+    *mutants(
         "learner/account.py",
         ("unexposed", "            self.budget.expose(task, pi_b, self.free)", "            pass", "draws that wait cost nothing"),
         ("unsettled", "            self.budget.settle(draw.task, draw.pi_b, self.free)\n            self.budget.update", "            self.budget.update", "what has come waits for ever"),
@@ -95,20 +65,20 @@ MUTANTS = [
         ("no-growth-cap", "limit = (paid, BUDGET) if paid <= grown else (grown, GROWTH)", "limit = (paid, BUDGET)", "draws shrink the budget"),
         ("inexact-undo", "            self.budget.exposure[: len(before) - 1] = before[:-1]", "            pass", "a failed batch is paid for"),
     ),
-    *_mutants(
+    *mutants(
         "learner/drawer.py",
         ("unpaid", "        caps = {name: p}", "        caps = {name: 1.0}", "nothing is paid for"),
         ("no-fleet-cap", "            caps[DECISION] = self._cap(", "            _ = self._cap(", "the fleet pays for harm to a task"),
         ("shut-gate", "        if not self.learner.gates.is_open(task):\n            return self.terms.free", "        if False:\n            return self.terms.free", "a shut gate lets draws pass"),
         ("no-holdout", "            probabilities[baseline] = self.terms.holdout", "            probabilities[baseline] = 0.0", "a certificate's choice leaves no baseline"),
     ),
-    *_mutants(
+    *mutants(
         "safety/promise.py",
         ("no-range", "        if self.promise.paid_from_savings and self.reward_range is None:", "        if False:", "savings are counted without a range"),
         ("unheld", "        if self.promise.paid_from_savings and self.holdout < _LEAST_HOLDOUT:", "        if False:", "nothing is left to compare with"),
         ("too-free", "return free_share(self.alpha, self.reward_range[0], r_b_high=self.reward_range[1])", "return self.alpha", "a range below zero makes exploring free"),
     ),
-    *_mutants(
+    *mutants(
         "safety/draw.py",
         ("no-holdout-cap", "((1.0 - holdout, HOLDOUT), (wished.p, WISH))", "((wished.p, WISH),)", "the baseline's share vanishes"),
         ("last-cap", "        if cap < p:", "        if True:", "the cap that was named last holds"),
@@ -117,13 +87,13 @@ MUTANTS = [
         ("unkeyed", "blake2b(decision.encode(), digest_size=8, key=key)", "blake2b(decision.encode(), digest_size=8)",
          "every store draws alike"),
     ),
-    *_mutants(
+    *mutants(
         "safety/_draw_kernels.py",
         ("tie-leaves", "            if value > most:", "            if value >= most:", "what ties with the baseline is played instead"),
         ("falls-on-nothing", "        if probabilities[k] > 0.0:", "        if True:", "an action of probability 0 is played"),
         ("no-inside", "_INSIDE = 1e-9", "_INSIDE = -1e-9", "a cap lies beyond its floor"),
     ),
-    *_mutants(
+    *mutants(
         "safety/betting.py",
         ("free-pending", "left = self.usable(row) - _b.cost(", "left = self.usable(row) - 0.0 * _b.cost(", "what waits is spent twice"),
         ("mean-always", 'if s.pending == "range" or plays == 0:', "if plays == 0:", "a task's promise rests on an unnamed assumption"),
@@ -131,7 +101,7 @@ MUTANTS = [
         ("never-ready", "        return self._low(self.wealth[row]) if self.ready else 0.0", "        return self._low(self.wealth[row]) + 1.0 if self.ready else 0.0",
          "a bound that claims one too much"),
     ),
-    *_mutants(
+    *mutants(
         "safety/_betting_kernels.py",
         ("unweighted", "(y - k) / pi_b if played_baseline", "(y - k) if played_baseline", "savings are counted without probabilities"),
         ("ruin", "size = min(rates[j], largest)", "size = rates[j]", "a bet can lose more than there is"),
@@ -139,7 +109,7 @@ MUTANTS = [
         ("odds", "(top + np.log(total) - log_odds)", "(top + np.log(total))", "bounds hold with no confidence at all"),
         ("harm-kept", "max(harm[j], 0.0)", "harm[j]", "a good past hides a fall"),
     ),
-    *_mutants(
+    *mutants(
         "safety/_budget_kernels.py",
         ("hindsight", "            _describe(sums[row], played_baseline[i], y[i], k)\n", "", "nothing is ever counted"),
         ("certain-free", "certain = 0.0 if p <= free else min(", "certain = 0.0 if True else min(", "a paid draw is taken for a free one"),
@@ -149,18 +119,18 @@ MUTANTS = [
         ("fleet-waits-not", "    for row in (task, sums.shape[0] - 1):\n        sums[row, EXPOSED]", "    for row in (task,):\n        sums[row, EXPOSED]",
          "the fleet does not wait for what its tasks wait for"),
     ),
-    *_mutants(
+    *mutants(
         "safety/uplift.py",
         ("unweighted-gain", "((y - k) / pi_b if played_baseline else 0.0)", "((y - k) if played_baseline else 0.0)", "uplift without probabilities"),
         ("one-sided", "odds = np.log(2.0 / (1.0 - self.confidence))\n        low", "odds = 0.0\n        low", "an interval of no confidence"),
     ),
-    *_mutants(
+    *mutants(
         "online/redraw.py",
         ("any-action", "    if drawn != record.action:", "    if False:", "an action that was not drawn passes"),
         ("any-share", "    elif p > max(terms.free, account.allowance(record.task).p) + _CLOSE:", "    elif False:", "a draw that nothing paid for passes"),
         ("any-odds", "    if not np.array_equal(made.probabilities, odds) or", "    if", "probabilities of another belief pass"),
     ),
-    *_mutants(
+    *mutants(
         "safety/frame.py",
         ("offered", "shown = offered if len(offered) else played", "shown = played", "played actions set the unit"),
         ("offsets", "_OFFSET = 3.0", "_OFFSET = 1e9", "a column around a large mean is taken for a constant"),
@@ -170,13 +140,13 @@ MUTANTS = [
         ("overflow", "squares = np.mean((X / safe) ** 2, axis=0)", "safe = 1.0; size = 1.0; squares = np.mean(X**2, axis=0)",
          "units of 1e200 overflow"),
     ),
-    *_mutants(
+    *mutants(
         "safety/factors.py",
         ("rest-lost", "rows, rest[tasks] = factor[:, :p], factor[:, p, p] ** 2", "rows = factor[:, :p]",
          "noise of many rows is lost"),
         ("label-weight", "1 / np.sqrt(label_variance)", "1 / np.sqrt(noise)", "labels weigh as rewards"),
     ),
-    *_mutants(
+    *mutants(
         "safety/posterior.py",
         ("shrunk-precision", "free = np.linalg.inv(self.LHL + (_FREE * size + _NOTHING)[:, None, None] * np.eye(k))", "free = self.M",
          "coefficients that are noise pass for information"),
@@ -191,8 +161,8 @@ MUTANTS = [
         ("stale-left-over", "in (\"G\", \"W\", \"v\", \"H\", \"b\")", "in (\"G\", \"W\", \"v\", \"H\", \"b\", \"M\")",
          "old coefficients kept"),
     ),
-    *_mutants(
-        "safety/hierarchy.py",
+    *mutants(
+        "safety/passes.py",
         ("exact", "EXACT = 100.0", "EXACT = 1e6", "a label outweighs all rewards by itself"),
         ("moderate-off", "self.noise = lifted(moderate(own, told), np.maximum(n, 1e-9), self.rows.telling)", "pass",
          "one noise level for all tasks"),
@@ -206,16 +176,26 @@ MUTANTS = [
         ("never-drop", "_DROP = (7, 12)", "_DROP = ()", "directions on trial stay"),
         ("never-add", "_ADD = (1, 3, 5, 9, 10)", "_ADD = ()", "nothing is shared"),
         ("edge", "(1 + np.sqrt(dims / max(n_tasks, 1))) ** 2", "1.0", "noise passes for a direction"),
-        ("most", "if k * (p + T - k) + p <= rows / 2", "if True", "more parameters than rows carry"),
         ("rank-cap", "min(most, rows.most_directions())", "rows.most_directions()", "the rank given is ignored"),
         ("unseen", "self.size < 0.05", "self.size < 0.0", "what no row tells counts as seen"),
         ("spread", "np.sqrt(2 / np.maximum((expected**2)", "0.1 * np.sqrt(2 / np.maximum((expected**2)",
          "the left-over's variance counts as known"),
         ("warm-cold", "0 if start is None else PASSES - _WARM", "0", "a warm start takes as long as a cold one"),
         ("outlying", "_OUTLYING = 3.0", "_OUTLYING = 300.0", "no task is unlike the others"),
+    ),
+    *mutants(
+        "safety/rows.py",
+        ("most", "if k * (p + T - k) + p <= rows / 2", "if True", "more parameters than rows carry"),
+    ),
+    *mutants(
+        "safety/hierarchy.py",
         ("start-units", "s.L * units[:, None], s.D * units**2", "s.L * units[:, None], s.D", "D in the wrong unit"),
     ),
-    *_mutants(
+    *mutants(
+        "safety/seen.py",
+        ("clicks", "_CLICKS = 2", "_CLICKS = 0", "a handful of clicks is explained perfectly"),
+    ),
+    *mutants(
         "safety/widening.py",
         ("hidden", "HIDDEN = 25.0", "HIDDEN = 1.0", "a selective baseline hides the left-over"),
         ("tails-off", "return float(student.isf(norm.sf(z), max(n_tasks - rank - 1, 1)) / z) ** 2", "return 1.0", "directions of few tasks count as known"),
@@ -242,7 +222,7 @@ MUTANTS = [
         ("added-lost", "scale[:, None] * shared.D + added[:, None]", "scale[:, None] * shared.D",
          "added variance does not arrive"),
     ),
-    *_mutants(
+    *mutants(
         "safety/labels.py",
         ("averages-off", "found[t] = bool(same and", "found[t] = bool(False and", "averages pass for expectations"),
         ("averages-fixed", "> _MOVES)\n    return found", ">= 0.0)\n    return found", "fixed baselines pass for averages"),
@@ -260,8 +240,8 @@ MUTANTS = [
         ("average-labels", "return Trust(Claims.BORNE_OUT, ~average)", "return Trust(Claims.BORNE_OUT, average | True)",
          "averages become labels where others are right"),
     ),
-    *_mutants(
-        "safety/belief.py",
+    *mutants(
+        "safety/believer.py",
         ("quantile-half", "return float(norm.isf((1 - self.confidence) / count))",
          "return float(norm.isf((1 - self.confidence) / count)) / 2", "bounds of half the width"),
         ("union-off", "count = self.decisions or max(2 * decisions, 100 * n_tasks)", "count = 1", "each bound for itself"),
@@ -290,9 +270,8 @@ MUTANTS = [
         ("usual-raw", "/ (noise[task[told]] * np.sqrt(1 - share[told]))", "/ noise[task[told]]", "residuals look too small"),
         ("unknown-known", "known=self._placed(np.ones(len(self.tasks), dtype=bool))", "known=np.ones(self.n_tasks, dtype=bool)",
          "tasks without rows are served"),
-        ("constant-rewards", "if not _telling(seen.y, dim + 1, seen.past):", "if len(seen.y) == 0:",
+        ("constant-rewards", "if not telling(seen.y, dim + 1, seen.past):", "if len(seen.y) == 0:",
          "rewards that never vary are believed to have no noise"),
-        ("clicks", "_CLICKS = 2", "_CLICKS = 0", "a handful of clicks is explained perfectly"),
         ("zeros", "telling = np.where(most > 1, n - most, n)", "telling = n",
          "zeros alone tell a noise of nothing"),
         ("rank-lost", "fit(data.sample(self._sampled()), start, self.by.rank)", "fit(data.sample(self._sampled()), start)",
@@ -300,17 +279,17 @@ MUTANTS = [
         ("sample-off", "if T <= _SAMPLED:", "if True:",
          "many tasks cost much"),
     ),
-    *_mutants(
+    *mutants(
         "safety/noise.py",
         ("shrink-off", "shrunk = (prior * level + own * np.where(used, variance, 0.0)) / (prior + own)", "shrunk = variance",
          "each task's few rows tell its noise"),
     ),
-    *_mutants(
+    *mutants(
         "safety/parts.py",
         ("two-parts", "if (touched.sum(axis=0) > 1).any():", "if False:", "a row in two parts counts in one"),
         ("left-off", "left.append(rest)", "pass", "what parts leave in shared columns is lost"),
     ),
-    *_mutants(
+    *mutants(
         "safety/_matrix_kernels.py",
         ("open-off", " + _quadratic_packed(of.O, away)", "", "the shared part counts as known"),
         ("more-off", "    return of.more * total", "    return total", "coarse rows count as exact"),
@@ -320,7 +299,7 @@ MUTANTS = [
          "coarse rows hide a contradicted label"),
         ("completed", "        _turn_dense(of, x, own)\n", "        pass\n", "dense beliefs keep another action's left-over"),
     ),
-    *_mutants(
+    *mutants(
         "safety/stored.py",
         ("kappa", "epsilon / (1 - epsilon)", "0.1 * epsilon", "what rounding took from rows is forgotten"),
         ("omega-off", "(omega + UP *", "(0 * omega + UP *", "rounding moves what is open of the shared part"),
@@ -328,11 +307,11 @@ MUTANTS = [
         ("fro", "size * fourth**0.25", "size / F.shape[1] * fourth**0.25", "a norm that bounds nothing"),
         ("too-coarse", "(more <= MOST).all() and", "", "one task is made far wider for its block's sake"),
     ),
-    *_mutants(
+    *mutants(
         "safety/compact.py",
         ("more-matrix", "return self.more[t] * V[0],", "return V[0],", "matrices of coarse rows count as exact"),
     ),
-    *_mutants(
+    *mutants(
         "safety/_kernels.py",
         ("hopeless-label", "if not passes and not (label and unsure):", "if not passes:",
          "a label that is unsure ends what a comparison could certify"),
@@ -368,12 +347,12 @@ MUTANTS = [
         ("unit-lost", "chosen[i], bound[i], code[i] = k, lower * unit, CERTIFIED", "chosen[i], bound[i], code[i] = k, lower, CERTIFIED",
          "bounds in the belief's units"),
     ),
-    *_mutants(
+    *mutants(
         "safety/gates.py",
         ("shut-all", "self.codes[self.codes == OPEN] = reason", "self.codes[0] = reason", "a change of all shuts one"),
         ("new-open", "np.where(belief.known, OPEN, shut)", "np.where(belief.known | True, OPEN, shut)", "unknown tasks are open"),
     ),
-    *_mutants(
+    *mutants(
         "safety/watch.py",
         ("tail", "TAIL = 1e-6", "TAIL = 1.0", "alarms for nothing"),
         ("tail-small", "TAIL = 1e-6", "TAIL = 1e-30", "no alarm in time"),
@@ -390,7 +369,7 @@ MUTANTS = [
         ("unknown-watched", "if t >= n or not known[t]:", "if t >= n:", "tasks without a belief ring"),
         ("state-lost", "self._rows[task] = row", "self._rows[task, :_LAST] = row[:_LAST]", "what was put back is not as it was"),
     ),
-    *_mutants(
+    *mutants(
         "learner/memory.py",
         ("forget-rows", "kept: Bool = number >= first[task]", "kept: Bool = number >= 0 * first[task]", "rows from before a drift count"),
         ("forget-less", "max(since, self.since.get(task, 0))", "since", "an older change takes back a newer one"),
@@ -408,7 +387,7 @@ MUTANTS = [
         ("retracted", "kept &= ~np.isin(number", "kept |= np.isin(number", "rewards taken back are learned from"),
         ("sample-old", "task, X = task[-SAMPLE:], X[-SAMPLE:]", "task, X = task[:SAMPLE], X[:SAMPLE]", "old offers stay"),
     ),
-    *_mutants(
+    *mutants(
         "learner/journal.py",
         ("wild-period", "old, tamed.y[folded], number[folded]", "old, y[folded], number[folded]",
          "a wild reward is learned from for ever"),
@@ -418,14 +397,14 @@ MUTANTS = [
          "a snapshot changes while files are folded"),
         ("absurd-folded", "if tamed.left_out.any() or not folded.any():", "if not folded.any():", "what cannot be fitted is learned from for ever"),
     ),
-    *_mutants(
+    *mutants(
         "safety/past.py",
         ("weightless", "Z[:, d] = weight", "Z[:, d] = 1.0", "a factor's rows count as rows"),
         ("origin", "(frame.shift - self.origin)", "frame.shift", "periods stand elsewhere"),
         ("first-lost", "min(self.first, later.first)", "later.first", "a drift keeps what is older"),
         ("negative", "told = values > _TOLD", "told = values > -np.inf * _TOLD", "directions of which nothing is left become NaN"),
     ),
-    *_mutants(
+    *mutants(
         "safety/wild.py",
         ("light", "_POWER = 3", "_POWER = 0", "sales are taken for errors"),
         ("few", "FEW = 1 / 400", "FEW = 0.1", "harm that comes again is hidden"),
@@ -435,7 +414,7 @@ MUTANTS = [
         ("least", "_LEAST = 20", "_LEAST = 1", "a handful of rewards says what is usual"),
         ("dropped", "np.clip(y, *_ends(task, y, ~(far | absurd)))", "0.0", "a very bad reward counts as none"),
     ),
-    *_mutants(
+    *mutants(
         "learner/learner.py",
         ("alarm-open", "self.gates.shut(task, DRIFT)", "pass", "a drifted task is served"),
         ("alarm-remember", "self.memory.forget(task, since)", "pass", "rows from before a drift are learned from"),
@@ -452,80 +431,5 @@ MUTANTS = [
 ]  # fmt: skip
 
 
-def stands(mutant: Mutant) -> bool:
-    """Whether its text stands in its file exactly once; code that moved on leaves faults behind."""
-    return (ROOT / PACKAGE / mutant.path).read_text().count(mutant.text) == 1
-
-
-def survives(mutant: Mutant, folder: Path) -> bool:
-    """Whether all tests pass with the fault in place."""
-    target = folder / PACKAGE / mutant.path
-    source = target.read_text()
-    target.write_text(source.replace(mutant.text, mutant.fault))
-    try:
-        return _tests_pass(mutant.path, folder)
-    finally:
-        target.write_text(source)
-
-
-def _tests_pass(path: str, folder: Path) -> bool:
-    """Run in a child that has the heavy imports already."""
-    child = os.fork()
-    if child == 0:
-        os.chdir(folder)
-        sys.dont_write_bytecode = True  # two faults a second apart could share one file of bytecode
-        sys.path.insert(0, str(folder / "src"))
-        with open(folder / _SAID, "w") as said:
-            os.dup2(said.fileno(), 1)
-        files = [str(ROOT / "tests" / name) for name in TESTS[path]]
-        options = [
-            "-x",
-            "-q",
-            "-W",
-            "ignore",
-            "-p",
-            "no:xdist",
-            "-p",
-            "no:cacheprovider",
-            "-m",
-            "not statistical",
-            *_NOT_RACING,
-        ]
-        os._exit(int(pytest.main([*options, "--rootdir", str(ROOT), *files])))
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if code not in (0, 1):
-        raise SystemExit(f"{path}: the tests did not run (exit code {code}).")
-    return code == 0
-
-
-def main(words: list[str]) -> int:
-    chosen = [m for m in MUTANTS if not words or any(word in f"{m.path}:{m.name}" for word in words)]
-    gone = [m for m in chosen if not stands(m)]
-    for mutant in gone:
-        print(f"NOT THERE {mutant.path}: {mutant.name}; its text must stand in the file exactly once.")
-    alive = _survivors([m for m in chosen if m not in gone])
-    killed = len(chosen) - len(gone) - len(alive)
-    print(f"{len(chosen)} faults: {killed} killed, {len(alive)} survive, {len(gone)} not there.")
-    return 1 if alive or gone else 0
-
-
-def _survivors(chosen: list[Mutant]) -> list[Mutant]:
-    survivors = []
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        shutil.copytree(ROOT / PACKAGE, folder / PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
-        for path in dict.fromkeys(mutant.path for mutant in chosen):
-            if not _tests_pass(path, folder):
-                said = (folder / _SAID).read_text()[-3000:]
-                raise SystemExit(f"{said}\nThe tests of {path} fail without any fault.")
-        for mutant in chosen:
-            begin = time.perf_counter()
-            alive = survives(mutant, folder)
-            said, took = "SURVIVES" if alive else "killed  ", time.perf_counter() - begin
-            print(f"{said}  {mutant.path}: {mutant.name} ({mutant.why}; {took:.0f} s)", flush=True)
-            survivors += [mutant] * alive
-    return survivors
-
-
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(main(MUTANTS, TESTS))

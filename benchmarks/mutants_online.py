@@ -3,15 +3,12 @@
     python benchmarks/mutants_online.py           # all of them; exit code 1 if one survives
     python benchmarks/mutants_online.py key guard # those whose path or name contains one of these words
 
-Run as those of `mutants.py` are.
+Run by `mutation.py`, compiled: no kernel is changed, so that one compilation serves all.
 """
 
 from __future__ import annotations
 
-import sys
-
-import mutants
-from mutants import _mutants
+from mutation import main, mutants
 
 _CALLS, _DRIFT, _AUDIT = "test_online_calls.py", "test_online_drift.py", "test_online_audit.py"
 _ALL = "test_online.py"
@@ -45,7 +42,7 @@ TESTS = {
 }
 
 MUTANTS = [
-    *_mutants(
+    *mutants(
         "online/engine.py",
         ("alarm-unwritten", "ledger.add_alarm(record)", "pass", "an alarm is not in the ledger"),
         ("alarm-uncounted", "self.store.count_alarm(alarm)", "pass", "memory does not follow an alarm"),
@@ -81,12 +78,12 @@ MUTANTS = [
         ("watch-tail", "yield from zip(*block, strict=True)\n            return", "pass\n            return",
          "rewards during a fit are never compared"),
     ),
-    *_mutants(
+    *mutants(
         "online/waking.py",
         ("outdated", "if last.format != FORMAT:", "if False:", "bytes of another format are read"),
         ("altered-model", "if digest_of(data) != last.digest:", "if False:", "an altered model serves"),
     ),
-    *_mutants(
+    *mutants(
         "online/store.py",
         ("reward-two", "self.rewards += len(rewards)", "self.rewards += 2 * len(rewards)", "a reward counts twice"),
         ("row-two", "self._learned += rewards", "self._learned += [*rewards, *rewards]", "a reward is learned twice"),
@@ -103,7 +100,7 @@ MUTANTS = [
         ("drop-labels", "del self.labels[n:]", "pass", "a task that failed keeps its place"),
         ("mixtures", "self.mixtures += record.action < 0", "pass", "more mixtures are played than were allowed"),
     ),
-    *_mutants(
+    *mutants(
         "online/refitter.py",
         ("swap-before", "engine.serve_again(before)", "pass", "a model serves that was not written"),
         ("swap-uncommitted", "with ledger.transaction(alone=True):\n", "if True:\n", "a swap is half written"),
@@ -116,32 +113,32 @@ MUTANTS = [
         ("release", "finally:\n            self._fitting.release()", "finally:\n            pass",
          "one fit is the last"),
     ),
-    *_mutants(
+    *mutants(
         "online/batch.py",
         ("after", "records[-1].id)", "record.id)", "an alarm is dated before requests that it did not stop"),
         ("unnoted", "if record.reason == Reason.DISAGREES:", "if False:", "contradictions of a batch are not counted"),
         ("alarms", "engine.count_alarms()", "pass", "alarms of a batch are not in memory"),
     ),
-    *_mutants(
+    *mutants(
         "online/batch.py",
         ("keys", "found = engine.store.ledger.find_keys(list(places)) if places else {}", "found = {}",
          "a batch that is sent again cannot be decided"),
         ("keys-twice", "if n > 1 and key is not None", "if False", "two requests of a batch share a key"),
     ),
-    *_mutants(
+    *mutants(
         "online/batch_rewards.py",
         ("batch-twice", "why = DUPLICATE if first is not None else", "why =", "a batch rewards a decision twice"),
         ("batch-key", "if record.key is not None and played.key == record.key:", "if False:",
          "a retry of a batch is a duplicate"),
     ),
-    *_mutants(
+    *mutants(
         "online/rebuild.py",
         ("retracted", "retract(store, store.ledger.retractions())", "pass",
          "a retracted reward counts again"),
         ("alarms", "        store.count_alarm(alarm)", "        pass", "drifts are forgotten"),
         ("strict", "broken(store.ledger) if strict else None", "None", "an altered ledger is served from"),
     ),
-    *_mutants(
+    *mutants(
         "online/audit.py",
         ("reason", "        if not same:\n", "        if False:\n", "another verdict passes"),
         ("bound", "elif certified and not (_near(bound, kept_bound, whole) and _near(floor, kept_floor, whole)):",
@@ -154,7 +151,7 @@ MUTANTS = [
         ("missing-model", "found.blame(f\"Model {version}: its bytes", "str(f\"Model {version}: its bytes",
          "an altered model passes"),
     ),
-    *_mutants(
+    *mutants(
         "online/chain.py",
         ("hash", "if head.hash != kept:", "if False:", "altered rows pass"),
         ("link", "if link != head.links + 1:", "if False:", "rows in another place pass"),
@@ -162,7 +159,7 @@ MUTANTS = [
         ("shorter", "yield from _shorter(waiting, head)", "pass", "a shorter ledger passes"),
         ("first-rule", "chained_at_first if link <= first else chained", "chained", "an older store is refused"),
     ),
-    *_mutants(
+    *mutants(
         "online/guard.py",
         ("fork", "if os.getpid() != self._pid:", "if False:", "a child writes too"),
         ("lock", "if not _same(self._own, _stat(self._lock)):", "if False:", "a lost lock is not noticed"),
@@ -170,22 +167,22 @@ MUTANTS = [
         ("cut", "if now.st_size < self._size:", "if False:", "a file that was cut is written to"),
         ("child", "for guard in _GUARDS:", "for guard in ():", "a child keeps the lock"),
     ),
-    *_mutants(
+    *mutants(
         "online/files.py",
         ("stranger", "if digest not in {m.digest for m in models}:", "if False:", "a stranger's model file is kept"),
     ),
-    *_mutants(
+    *mutants(
         "online/tallies.py",
         ("anew", "self.moved.view[tasks] = 0", "pass", "decisions from before a drift count"),
         ("margin", "np.fmin.at(self.margin.view, left, margin[moved])", "self.margin.view[left] = margin[moved]",
          "the last margin passes for the worst"),
     ),
-    *_mutants(
+    *mutants(
         "online/sqlite/reading.py",
         ("still-fresh", "self._fresh.take(number)  # a reward of it may be written now", "pass",
          "a reward of a batch may come again"),
     ),
-    *_mutants(
+    *mutants(
         "online/sqlite/ledger.py",
         ("unguarded", "self.check()\n        self._open = True", "self._open = True", "files are not looked at"),
         ("fall-back", "self._writer.fall_back()", "pass", "the head counts what was not written"),
@@ -195,12 +192,12 @@ MUTANTS = [
         ("not-one", "            self._db.execute(\"BEGIN IMMEDIATE\")\n            self._begun = True",
          "            self._begun = True", "several records are written one by one"),
     ),
-    *_mutants(
+    *mutants(
         "online/sqlite/schema.py",
         ("head", "links = NEW.link, ", "", "the head is left behind"),
         ("count", ", {table} = {table} + 1", "", "the head does not count"),
     ),
-    *_mutants(
+    *mutants(
         "online/following.py",
         (
             "others-wait",
@@ -225,7 +222,7 @@ MUTANTS = [
             "a call that was overtaken fails",
         ),
     ),
-    *_mutants(
+    *mutants(
         "online/postgres/ledger.py",
         (
             "fork",
@@ -242,7 +239,7 @@ MUTANTS = [
         ),
         ("unsynced", 'if self._durability == "full" and self.own:', "if False:", "full durability is not"),
     ),
-    *_mutants(
+    *mutants(
         "online/postgres/statements.py",
         (
             "epoch",
@@ -264,7 +261,7 @@ MUTANTS = [
             "a model that serves is written over",
         ),
     ),
-    *_mutants(
+    *mutants(
         "online/postgres/connecting.py",
         ("foreign", "if found != expected():", "if False:", "a foreign trigger runs"),
     ),
@@ -272,5 +269,4 @@ MUTANTS = [
 
 
 if __name__ == "__main__":
-    mutants.MUTANTS, mutants.TESTS = MUTANTS, TESTS
-    raise SystemExit(mutants.main(sys.argv[1:]))
+    raise SystemExit(main(MUTANTS, TESTS))

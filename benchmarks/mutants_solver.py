@@ -3,18 +3,16 @@
     python benchmarks/mutants_solver.py             # all of them; exit code 1 if one survives
     python benchmarks/mutants_solver.py kernels edge # those whose path or name contains one of these words
 
-Run as those of `mutants.py` are, but compiled: a fault in a kernel takes some 20 seconds of compiling.
+Run by `mutation.py`, but compiled: a fault in a kernel takes some 20 seconds of compiling.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 
 os.environ["NUMBA_DISABLE_JIT"] = "0"  # its loops are long, and some of them exist only compiled
 
-import mutants
-from mutants import _mutants
+from mutation import main, mutants
 
 _DESCENT, _POOLS = ["test_varpro.py"], ["test_pools.py"]
 
@@ -36,7 +34,7 @@ TESTS = {
 }
 
 MUTANTS = [
-    *_mutants(
+    *mutants(
         "solver/kernels.py",
         ("unrefined", "        w[a] += dot(Minv[a], L[0])", "        pass", "coefficients carry the ridge of the arithmetic"),
         ("single", "s += np.float64(a[i]) * np.float64(b[i])", "s = a.dtype.type(s + a[i] * b[i])", "float32 sums lose their digits"),
@@ -52,7 +50,7 @@ MUTANTS = [
         ("last-column", "        if k < r:\n            b0 = Bt[k]", "        if False:\n            b0 = Bt[k]", "odd ranks lose a direction"),
         ("last-rows", "    while i < hi:\n        x0 = X[i]", "    while False:\n        x0 = X[i]", "rows beyond a multiple of four are lost"),
     ),
-    *_mutants(
+    *mutants(
         "solver/descent.py",
         ("uphill", "if actual > 1e-4 * predicted:", "if True:", "steps that raise the objective are taken"),
         ("early", "converged = small and actual <= tol * state.f / 2", "converged = True", "the first step is the last"),
@@ -64,7 +62,7 @@ MUTANTS = [
         ("zero", "return float((100 * np.finfo(passes.pool.dtype).eps) ** 2 * passes.energy)", "return float(passes.energy)", "any fit passes for exact"),
         ("passes", "passes.count - start < max_passes and", "", "a limit on passes is not kept"),
     ),
-    *_mutants(
+    *mutants(
         "solver/starts.py",
         ("trusted", "if first.converged and explains(passes, whitening, first):", "if first.converged:", "a local optimum is trusted"),
         ("itself", "[1 if warm is None else 0 :]", "[0:]", "a descent that meets itself proves its optimum"),
@@ -75,33 +73,33 @@ MUTANTS = [
         ("ridge-left", "    passes.ridge = 0.0\n    return B", "    return B", "later descents minimise something else"),
         ("order", 'return [starts[i] for i in np.argsort(values, kind="stable")]', "return starts", "the worst start goes first"),
     ),
-    *_mutants(
+    *mutants(
         "solver/spectra.py",
         ("smallest", "subset_by_index=(d - count, d - 1)", "subset_by_index=(0, count - 1)", "starts are the least directions"),
         ("unscaled", "moment = self._whitened(self._sums[0])\n", "moment = self._sums[0]\n", "units set the rank"),
     ),
-    *_mutants(
+    *mutants(
         "solver/low_rank.py",
         ("edge", "math.sqrt(dim) + math.sqrt(n_tasks)", "math.sqrt(dim)", "noise of many tasks passes for signal"),
         ("numbers", "rank * (dim + n_tasks - rank)", "rank * (dim + n_tasks)", "shared numbers are counted twice"),
         ("no-rows", "/ max(rows, 1.0)", "/ rows", "no rows at all are divided by"),
     ),
-    *_mutants(
+    *mutants(
         "solver/whitening.py",
         ("drowned", "<= 1.0)", "<= 1e300)", "a direction that the ridge drowned passes for whitened"),
         ("no-ridge", "C + _RIDGE * level * np.eye(pool.dim)", "C", "features that do not vary end the fit"),
     ),
-    *_mutants(
+    *mutants(
         "solver/information.py",
         ("gauge", "G -= spanned @ np.swapaxes(cross[first:last], 1, 2)", "pass", "what coefficients take up counts as information"),
         ("singular", "ridge = np.where(trace > 0, 1e-10 * trace / r, 1e-10)", "ridge = 0 * trace", "tasks with few rows end the fit"),
     ),
-    *_mutants(
+    *mutants(
         "solver/passes.py",
         ("uncounted", "        self.count += 1\n        self._point = Point(B, self.ridge, self.weights)", "        self._point = Point(B, self.ridge, self.weights)", "passes are not counted"),
         ("elsewhere", "if at is not None and at is not self._point.B:", "if False:", "a Hessian is of the last trial's point"),
     ),
-    *_mutants(
+    *mutants(
         "solver/block.py",
         ("stale", "if not point.same(self._at):\n                self._fill(data, point)", "if False:\n                self._fill(data, point)", "a Hessian is of another point"),
         ("stale-moment", "if not point.same(self._at):\n            self.gradient(point)", "if False:\n            self.gradient(point)", "a moment is of another point"),
@@ -111,16 +109,16 @@ MUTANTS = [
         ("energy", "np.repeat(weights[self.first : self.last], data.counts)", "np.repeat(weights[: self.last - self.first], data.counts)", "weights are of other tasks"),
         ("weights", "point.weights[self.first : self.last]", "point.weights[: self.last - self.first]", "weights are of other tasks"),
     ),
-    *_mutants(
+    *mutants(
         "solver/pool.py",
         ("first-part", "    for part in parts[1:]:\n        total += part", "", "all blocks but the first are lost"),
         ("alias", "total: Float = np.array(parts[0])", "total: Float = parts[0]", "sums overwrite a block's own"),
     ),
-    *_mutants(
+    *mutants(
         "solver/rows.py",
         ("offset", "data.offsets[first : last + 1] - lo", "data.offsets[first : last + 1]", "a block's rows are others"),
     ),
-    *_mutants(
+    *mutants(
         "solver/folder.py",
         ("unfinished", "        if failed is None:\n            self._finish()", "        self._finish()", "a folder that was not finished is served"),
         ("sizes", "if found != size:", "if False:", "a folder that was cut is served"),
@@ -129,7 +127,7 @@ MUTANTS = [
         ("page", "count=last - first, offset=lo - start)", "count=last - first, offset=0)", "rows begin elsewhere"),
         ("overwritten", "if any(self.path.iterdir()):", "if False:", "a folder is written over"),
     ),
-    *_mutants(
+    *mutants(
         "solver/pack.py",
         ("unlabelled", "if tally[task].null_count():", "if False:", "rows without a task are packed"),
         ("kinds", "if len(np.unique(labels)) < data.n_tasks:", "if False:", "1 and '1' become one task"),
@@ -138,5 +136,4 @@ MUTANTS = [
 
 
 if __name__ == "__main__":
-    mutants.MUTANTS, mutants.TESTS = MUTANTS, TESTS
-    raise SystemExit(mutants.main(sys.argv[1:]))
+    raise SystemExit(main(MUTANTS, TESTS))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from banister.safety.belief import Belief, Seen
+from banister.safety.belief import Belief
 from banister.safety.frame import Frame
+from banister.safety.seen import Seen
 
 UNKNOWN = np.nan
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from banister.safety.factors import Factors
-from banister.safety.hierarchy import Rows
 from banister.safety.posterior import Posterior
+from banister.safety.rows import Rows
 
 
 def plays(theta, n, noise, seed=0):

@@ -12,8 +12,9 @@ from scipy.stats import t as student
 
 from banister.safety import labels, widening
 from banister.safety.frame import Frame
-from banister.safety.hierarchy import Hierarchy, noise_edge, outlying
+from banister.safety.hierarchy import Hierarchy
 from banister.safety.noise import moderate
+from banister.safety.passes import noise_edge, outlying
 from banister.safety.posterior import Shared
 
 inv = np.linalg.inv

@@ -5,11 +5,13 @@ import pytest
 from scipy.stats import norm
 
 from banister.errors import SettingError
-from banister.safety import belief as module
-from banister.safety.belief import Belief, Believer, Seen, _latest, _most_common
+from banister.safety import believer as module
+from banister.safety.belief import Belief
+from banister.safety.believer import Believer
 from banister.safety.frame import Frame
-from banister.safety.hierarchy import fit
 from banister.safety.labels import Claims
+from banister.safety.passes import fit
+from banister.safety.seen import Seen, latest, most_common
 from belief_world import World, scaled
 from belief_world import belief as made
 from plain_belief import plain_belief
@@ -266,10 +268,10 @@ def test_a_warm_fit_in_extreme_units_is_that_in_plain_ones(power):
 
 
 def test_the_latest_rows_of_each_task(monkeypatch):
-    monkeypatch.setattr(module, "PAIRED", 2)
+    monkeypatch.setattr("banister.safety.seen.PAIRED", 2)
     task = np.array([0, 1, 0, 0, 1, 0, 2])
     which = np.array([1, 1, 1, 0, 1, 1, 1], dtype=bool)
-    assert _latest(task, which, 3).tolist() == [1, 2, 4, 5, 6]
+    assert latest(task, which, 3).tolist() == [1, 2, 4, 5, 6]
 
 
 def test_a_belief_cannot_be_changed():
@@ -336,8 +338,8 @@ def test_few_rewards_of_many_values_are_told_from_the_start():
 
 def test_how_often_the_most_common_reward_came():
     task, y = np.array([0, 2, 0, 2, 2, 0]), np.array([1.0, 0.0, 1.0, 0.0, 5.0, 2.0])
-    assert _most_common(task, y, 4, np.ones(6)).tolist() == [2.0, 0.0, 2.0, 0.0]
-    assert _most_common(task, y, 4, np.array([1.0, 1, 1, 1, 9, 1])).tolist() == [2.0, 0.0, 9.0, 0.0]
+    assert most_common(task, y, 4, np.ones(6)).tolist() == [2.0, 0.0, 2.0, 0.0]
+    assert most_common(task, y, 4, np.array([1.0, 1, 1, 1, 9, 1])).tolist() == [2.0, 0.0, 9.0, 0.0]
 
 
 def test_a_task_that_has_earned_only_zeros_does_not_know_its_noise():

@@ -10,8 +10,8 @@ from banister.online.bandit import SafeBandit
 from banister.online.model import Marks, Model
 from banister.online.model_file import pack, unpack
 from banister.safety import _matrix_kernels, compact, gathering, posterior
-from banister.safety import belief as module
-from banister.safety.belief import Believer
+from banister.safety import believer as module
+from banister.safety.believer import Believer
 from banister.safety.compact import PerTask
 from banister.safety.constraint import Constraint
 from banister.safety.opened import Open

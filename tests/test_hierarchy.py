@@ -3,17 +3,10 @@
 import numpy as np
 import pytest
 
-from banister.safety.hierarchy import (
-    EXACT,
-    PASSES,
-    Start,
-    _Work,
-    fit,
-    mean_square,
-    noise_edge,
-    outlying,
-)
+from banister.safety.hierarchy import Start
+from banister.safety.passes import EXACT, PASSES, _Work, fit, noise_edge, outlying
 from banister.safety.posterior import Shared
+from banister.safety.rows import mean_square
 from hierarchy_world import given, planted, plays, rows_of
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from banister import SafeBandit
 from banister.learner import journal, memory
 from banister.learner.memory import Memory
-from banister.safety import belief, widening
-from banister.safety.belief import Believer
+from banister.safety import seen, widening
+from banister.safety.believer import Believer
 from banister.safety.gates import EVERY_TASK
 from banister.safety.past import Period, Start, reduced, without
 from banister.safety.wild import tame
@@ -101,7 +101,7 @@ def test_a_hand_made_period():
 @pytest.mark.usefixtures("level_noise")
 @pytest.mark.parametrize("labels", [False, True])
 def test_periods_say_what_their_rows_said(short, monkeypatch, labels):
-    for module in (belief, memory):
+    for module in (seen, memory):
         monkeypatch.setattr(module, "PAIRED", 10)
     found = History().memory(labels=labels)
     assert len(found.plays.view().rows()[0]) < N / 4

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from banister.learner.learner import Learner
 from banister.learner.memory import Memory
-from banister.safety.belief import Believer
+from banister.safety.believer import Believer
 from banister.safety.constraint import Constraint
 from banister.safety.frame import Frame
 from banister.safety.reasons import (

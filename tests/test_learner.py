@@ -5,7 +5,7 @@ import pytest
 
 from banister.learner.learner import Learner
 from banister.learner.memory import Memory
-from banister.safety.belief import Believer
+from banister.safety.believer import Believer
 from banister.safety.constraint import Constraint
 from banister.safety.gates import EVERY_TASK
 from banister.safety.labels import Claims

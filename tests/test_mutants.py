@@ -17,7 +17,7 @@ def test_every_fault_stands_in_the_code_once_and_has_tests(name, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "0")  # the scripts set it; other tests must not see that
     listed = import_module(name)
-    gone = [f"{m.path}: {m.name}" for m in listed.MUTANTS if not sys.modules["mutants"].stands(m)]
+    gone = [f"{m.path}: {m.name}" for m in listed.MUTANTS if not sys.modules["mutation"].stands(m)]
     assert gone == [], "the code has moved on; change or drop these lines of the list"
     assert {m.path for m in listed.MUTANTS} <= set(listed.TESTS)
     for files in listed.TESTS.values():

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import banister
+
+CHANGELOG = Path(__file__).parents[1] / "CHANGELOG.md"
 
 
 def test_the_list_of_names_is_the_table():
@@ -22,6 +26,11 @@ def test_each_name_imports(name):
     value = getattr(banister, name)
     assert value is getattr(importlib.import_module(banister._HOME[name]), name)
     assert value.__doc__
+
+
+def test_the_version_is_the_one_that_the_changelog_speaks_of():
+    text = CHANGELOG.read_text(encoding="utf-8")
+    assert re.search(r"^## (\S+)", text, re.MULTILINE)[1] == banister.__version__
 
 
 @pytest.mark.parametrize("name", ["AltGDmin", "TaskData", "TraceNorm", "MethodOfMoments", "TaskRidge"])

@@ -9,8 +9,8 @@ import pytest
 
 from banister.errors import PoolError, SettingError
 from banister.estimators.altgdmin import AltGDmin
-from banister.safety import belief
-from banister.safety.belief import Believer
+from banister.safety import believer
+from banister.safety.believer import Believer
 from banister.simulation.many import run_jobs
 from banister.simulation.point import Point as Point_
 from banister.simulation.store import CLOCKS, KEY, Job, Store
@@ -197,7 +197,7 @@ def test_pieces_keep_their_order_fail_as_they_would_here_and_are_not_waited_for_
 def test_a_belief_made_on_ray_is_that_of_one_process_bit_for_bit(machine):
     seen = World(T=300, d=4, noise=0.5).seen(10)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(belief, "DENSE", 0)
+        patch.setattr(believer, "DENSE", 0)
         wait_for_a_processor()
         here, there = (Believer(workers=w).believe(seen, 300, 1000) for w in (HERE, RayWorkers(shards=2)))
     np.testing.assert_array_equal(there.mean, here.mean)

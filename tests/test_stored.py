@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from banister.learner.learner import Learner
 from banister.learner.memory import Memory
 from banister.safety import _kernels, _matrix_kernels, stored
-from banister.safety.belief import Believer
+from banister.safety.believer import Believer
 from banister.safety.compact import Compact
 from banister.safety.constraint import Constraint
 from banister.safety.opened import Open

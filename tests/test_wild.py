@@ -10,7 +10,7 @@ from banister.errors import FitError
 from banister.learner import memory
 from banister.learner.learner import Learner
 from banister.learner.memory import Memory
-from banister.safety.belief import Believer
+from banister.safety.believer import Believer
 from banister.safety.constraint import Constraint
 from banister.safety.wild import Tamed, tame
 from online_world import World, trained

@@ -7,9 +7,9 @@ import pytest
 
 from banister.errors import SettingError
 from banister.online.bandit import SafeBandit
-from banister.safety import belief as module
+from banister.safety import believer as module
 from banister.safety import gathering, posterior
-from banister.safety.belief import Believer
+from banister.safety.believer import Believer
 from banister.safety.compact import PerTask
 from banister.solver import RayWorkers, Threads, as_workers
 from belief_world import World

@@ -14,7 +14,7 @@ from banister import _cache, errors
 
 _cache.ready()
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
     "SafeBandit": "banister.online.bandit",

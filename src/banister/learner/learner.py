@@ -16,7 +16,8 @@ from banister.contract import Bool
 from banister.data import Float, Int
 from banister.learner.memory import Memory, Snapshot
 from banister.safety import _kernels
-from banister.safety.belief import Belief, Believer
+from banister.safety.belief import Belief
+from banister.safety.believer import Believer
 from banister.safety.compact import PerTask
 from banister.safety.constraint import Constraint
 from banister.safety.gates import EVERY_TASK, Gates

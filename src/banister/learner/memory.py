@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from banister.contract import Bool
 from banister.data import Float, Int
 from banister.learner.journal import Journal, View
-from banister.safety.belief import PAIRED, Seen
 from banister.safety.gates import EVERY_TASK
 from banister.safety.past import Past, Period
+from banister.safety.seen import PAIRED, Seen
 from banister.safety.wild import tame
 
 SAMPLE = 2048  # offered actions kept, to know what is offered

@@ -12,7 +12,7 @@ from banister.errors import ModelFileError, SettingError
 from banister.online.door import check_number
 from banister.policies.certified_mode import DOUBLED, EAGER
 from banister.policies.schedules import GrowthSchedule
-from banister.safety.belief import Believer
+from banister.safety.believer import Believer
 from banister.safety.constraint import Constraint
 from banister.safety.exploration import ConservativeMixture
 from banister.safety.promise import ON_HARM, Promise, Terms, check_range

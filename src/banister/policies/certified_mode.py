@@ -10,7 +10,7 @@ from banister.learner.blocks import Blocks
 from banister.learner.learner import Learner, Verdicts
 from banister.learner.memory import Memory
 from banister.policies.schedules import GrowthSchedule, Schedule
-from banister.safety.belief import Believer
+from banister.safety.believer import Believer
 from banister.safety.constraint import Constraint
 from banister.safety.exploration import ConservativeMixture
 from banister.safety.reasons import DISAGREES, REASONS

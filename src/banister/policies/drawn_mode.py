@@ -14,7 +14,7 @@ from banister.learner.learner import Learner
 from banister.learner.memory import Memory
 from banister.policies.certified_mode import DOUBLED, EAGER, CertifiedMode
 from banister.policies.schedules import Schedule
-from banister.safety.belief import Believer
+from banister.safety.believer import Believer
 from banister.safety.constraint import Constraint
 from banister.safety.draw import pick, uniform
 from banister.safety.promise import Terms, check_reward

@@ -15,7 +15,7 @@ from banister.policies._card import Card
 from banister.policies._reset import NeedsReset
 from banister.policies.drawn_mode import DrawnMode
 from banister.policies.schedules import Schedule
-from banister.safety.belief import Believer
+from banister.safety.believer import Believer
 from banister.safety.constraint import Constraint
 from banister.safety.draw import wish
 from banister.safety.promise import Promise, Terms

@@ -16,7 +16,7 @@ from banister.policies.certified_mode import CertifiedMode
 from banister.policies.epoch_fits import ConvergedFit, ConvergedSolver, PrintedFit
 from banister.policies.epoch_mode import EpochMode
 from banister.policies.schedules import Schedule
-from banister.safety.belief import Believer
+from banister.safety.believer import Believer
 from banister.safety.constraint import Constraint
 from banister.safety.exploration import ConservativeMixture
 

@@ -14,7 +14,7 @@ from banister.policies._checks import check_count
 from banister.policies._reset import NeedsReset
 from banister.policies.drawn_mode import DrawnMode
 from banister.policies.schedules import Schedule
-from banister.safety.belief import Believer
+from banister.safety.believer import Believer
 from banister.safety.constraint import Constraint
 from banister.safety.promise import Promise, Terms, check_range
 

@@ -17,9 +17,9 @@ from banister.contract import Bool
 from banister.data import Float, Int
 from banister.safety.factors import Factors
 from banister.safety.frame import Frame
-from banister.safety.hierarchy import Rows
 from banister.safety.past import Past
 from banister.safety.posterior import chunks
+from banister.safety.rows import Rows
 
 _SMALLER = 2  # times smaller than the rows: factors worth keeping
 

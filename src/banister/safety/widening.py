@@ -22,7 +22,8 @@ from scipy.stats import t as student
 
 from banister.data import Float, Int
 from banister.safety.factors import Information
-from banister.safety.hierarchy import Hierarchy, outlying
+from banister.safety.hierarchy import Hierarchy
+from banister.safety.passes import outlying
 from banister.safety.posterior import Posterior, Shared
 
 HIDDEN = 25.0  # see the module's second point: 1 / 0.2²

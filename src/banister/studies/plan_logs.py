@@ -26,7 +26,7 @@ from banister.features.frames import read_frame
 from banister.learner.memory import Memory
 from banister.online.logs import read_logs as read_feature_rows
 from banister.online.raw import read_raw_logs
-from banister.safety.belief import Believer
+from banister.safety.believer import Believer
 from banister.safety.gates import Gates
 from banister.safety.reasons import OPEN, REASONS
 from banister.solver import fitted_numbers, fitted_share
