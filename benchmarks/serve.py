@@ -77,9 +77,7 @@ class World:
         A = self.request()["actions"]
         mean = A @ self.theta.T
         asked = [(int(self.rng.integers(TASKS)), int(self.rng.integers(ACTIONS))) for _ in range(n)]
-        rows = [
-            {"task": f"task-{t}", "baseline": k, "baseline_reward": float(mean[k, t])} for t, k in asked
-        ]
+        rows = [{"task": f"task-{t}", "baseline": k, "baseline_reward": float(mean[k, t])} for t, k in asked]
         return post(BATCH, {"actions": A.tolist(), "requests": rows})
 
 
@@ -250,7 +248,7 @@ def memory(process: subprocess.Popen[bytes]) -> float:
 def load(
     world: World, port: int, process: subprocess.Popen[bytes], seconds: float, rate: float
 ) -> dict[str, Any]:
-    """Packed batches at a steady rate of decisions, each followed by its rewards, and a refit every minute."""
+    """Packed batches at a steady rate, each followed by its rewards, and a refit every minute."""
     bodies = [world.many(100, packed=True) for _ in range(16)]
     times: dict[str, list[float]] = {"decisions": [], "rewards": []}
     errors: list[str] = []
@@ -288,7 +286,8 @@ def load(
         thread.join()
     took = time.perf_counter() - begin
     return {
-        "seconds": round(took, 1), "asked_per_second": rate, "errors": len(errors), "first_errors": errors[:3],
+        "seconds": round(took, 1), "asked_per_second": rate,
+        "errors": len(errors), "first_errors": errors[:3],
         "decisions": worst(times["decisions"], took), "rewards": worst(times["rewards"], took),
         "refit_seconds": [round(r, 1) for r in refits], "memory_mb": [round(m) for m in grown],
     }  # fmt: skip

@@ -199,11 +199,12 @@ def test_a_batch_of_contexts_and_rows_is_decided_as_one_by_one(raw: Path, tmp_pa
         bandit.save(copy)
         row = bandit.features.actions({"age": 30, "device": "ios"}).tolist()  # type: ignore[union-attr]
     requests = [{**RAW, "context": {"age": age, "device": "web"}} for age in range(20, 60)]
-    requests += [{"task": "b", "actions": row, "baseline": 0}, {**RAW, "offered": ["bundle"]}]
+    mixed = [{"task": "b", "actions": row, "baseline": 0}, {**RAW, "offered": ["bundle"]}, *requests]
     with bn.SafeBandit.load(copy) as bandit:
-        expected = [bandit.decide(**r).to_dict() for r in requests]
+        expected = [bandit.decide(**r).to_dict() for r in [*requests, *mixed]]
     with serving(raw) as (url, _), httpx.Client(base_url=url) as client:
-        found = client.post("/v1/decisions:batch", json={"requests": requests}).json()["decisions"]
+        parts = [client.post("/v1/decisions:batch", json={"requests": r}) for r in (requests, mixed)]
+    found = [d for part in parts for d in part.json()["decisions"]]
     assert found == expected
     assert {d["arm"] for d in found} == {"spring", "bundle", None}
 

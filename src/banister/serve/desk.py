@@ -11,6 +11,7 @@ import numpy as np
 
 from banister.data import Float
 from banister.errors import InputError, ServiceError
+from banister.features.baseline import place
 from banister.online import raw
 from banister.online.bandit import SafeBandit
 from banister.online.decision import Decision
@@ -18,7 +19,8 @@ from banister.serve.metrics import Metrics
 from banister.serve.schema import DecisionBatch, DecisionRequest, RewardRequest, action_sets
 
 T = TypeVar("T")
-_THREADS = 4  # the bandit does one thing at a time; the others wait for it, or read
+Offers = tuple[Any, list[Any], dict[int, list[str]]]
+_THREADS = 4  # that look: at statuses, tasks and decisions
 _NUMBERS = 1 << 24  # of a batch's actions, 128 MB: few bytes of contexts or common actions can mean many
 
 
@@ -35,6 +37,9 @@ class Desk:
         settings = bandit.settings
         self._quick = settings.durability == "normal" and settings.refits != "inline" and _is_embedded(bandit)
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="banister-serve")
+        # The bandit decides one thing at a time. Threads that wait for it would take the interpreter from the
+        # one that works, at each of its calls into compiled code: half of the decisions a second.
+        self._line = ThreadPoolExecutor(1, thread_name_prefix="banister-line")
         # One at a time, in one thread: fits and audits must not keep others from looking, and what they
         # allocate is given back to one place, not to one for each thread.
         self._heavy = ThreadPoolExecutor(1, thread_name_prefix="banister-heavy")
@@ -43,11 +48,15 @@ class Desk:
         """A call of about a millisecond."""
         lock = self.bandit._lock
         if not self._quick or not lock.acquire(blocking=False):
-            return await self.long(work)
+            return await self.in_line(work)
         try:
             return work()
         finally:
             lock.release()
+
+    async def in_line(self, work: Callable[[], T]) -> T:
+        """A call that changes the store, after those that came before it."""
+        return await asyncio.get_running_loop().run_in_executor(self._line, work)
 
     async def long(self, work: Callable[[], T]) -> T:
         """A call that may take longer; what has begun is finished even if the caller goes away."""
@@ -66,13 +75,14 @@ class Desk:
 
     async def decide_many(self, batch: DecisionBatch, numbers: Float) -> list[Decision]:
         """Decisions in order, in one transaction."""
-        made = await self.long(lambda: self._decide_many(batch, numbers))
+        made = await self.in_line(lambda: self._decide_many(batch, numbers))
         self.metrics.decided([(d, _left(d, r)) for d, r in zip(made, batch.requests, strict=True)])
         return made
 
     def _decide_many(self, batch: DecisionBatch, numbers: Float) -> list[Decision]:
         requests = batch.requests
-        sets, baselines, names = self._offers(requests, action_sets(requests, numbers, batch))
+        sets = action_sets(requests, numbers, batch)
+        sets, baselines, names = self._all_raw(requests) or self._offers(requests, sets)
         made = self.bandit.decide_many(
             [r.task for r in requests],
             sets,
@@ -83,10 +93,22 @@ class Desk:
         )
         return [raw.named(d, names[i]) if i in names else d for i, d in enumerate(made)] if names else made
 
-    def _offers(
-        self, requests: list[DecisionRequest], sets: Any
-    ) -> tuple[Any, list[Any], dict[int, list[str]]]:
-        """Actions and baselines of all requests; and by place the names of what those with a context offer."""
+    def _all_raw(self, requests: list[DecisionRequest]) -> Offers | None:
+        """Contexts that offer everything, all at once; None if there are others, or one is at fault."""
+        features = self.bandit.features
+        if features is None or not all(_is_plain(r) for r in requests):
+            return None
+        names = features.names
+        _check_room(len(requests) * len(names) * features.dim)
+        try:
+            baselines = [place(r.baseline, names) for r in requests]
+            sets = features.stacked([r.context for r in requests])
+        except InputError:
+            return None
+        return sets, baselines, dict.fromkeys(range(len(requests)), names)
+
+    def _offers(self, requests: list[DecisionRequest], sets: Any) -> Offers:
+        """Actions and baselines of all requests; and by place the names of what contexts offer."""
         baselines: list[Any] = [r.baseline for r in requests]
         names: dict[int, list[str]] = {}
         asked = [i for i, (r, a) in enumerate(zip(requests, sets, strict=True)) if _is_raw(r, a)]
@@ -102,7 +124,7 @@ class Desk:
             rows[i], baselines[i], names[i] = own
             size += own[0].size
         _check_room(size)
-        return rows, baselines, names
+        return _together(rows), baselines, names
 
     async def reward(self, request: RewardRequest) -> str:
         """One reward."""
@@ -112,7 +134,7 @@ class Desk:
 
     async def reward_many(self, requests: list[RewardRequest]) -> list[str]:
         """Rewards in order, in one transaction."""
-        outcomes = await self.long(lambda: self._reward_many(requests))
+        outcomes = await self.in_line(lambda: self._reward_many(requests))
         self.metrics.rewarded([r.id for r in requests], outcomes)
         return outcomes
 
@@ -123,6 +145,7 @@ class Desk:
     def close(self) -> None:
         """Finish what has begun, then give the store back."""
         self._heavy.shutdown(wait=True)
+        self._line.shutdown(wait=True)
         self._pool.shutdown(wait=True)
         self.bandit.close()
 
@@ -141,9 +164,22 @@ def _check_room(size: int) -> None:
         )
 
 
+def _together(sets: Any) -> Any:
+    """Actions that all requests have in common as one array, which is checked once."""
+    first = sets[0] if isinstance(sets, list) and sets else None
+    if isinstance(first, np.ndarray) and all(actions is first for actions in sets):
+        return np.repeat(first[None], len(sets), axis=0)
+    return sets
+
+
 def _is_raw(request: DecisionRequest, actions: Any) -> bool:
     """Whether the bandit is to make the features of what a request offers."""
     return actions is None or request.context is not None or request.offered is not None
+
+
+def _is_plain(request: DecisionRequest) -> bool:
+    """Whether it has a context, and nothing else that says what is offered."""
+    return request.context is not None and (request.actions, request.shape, request.offered) == (None,) * 3
 
 
 def _left(made: Decision, request: DecisionRequest) -> bool:

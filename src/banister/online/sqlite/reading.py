@@ -150,7 +150,8 @@ class SqliteReader(LedgerReader):
     def first_with_reason(self, version: int, reason: str, after: int) -> dict[int, int]:
         return dict(
             self._rows(
-                "SELECT task, MIN(id) FROM decisions WHERE id > ? AND version = ? AND reason = ? GROUP BY task",
+                "SELECT task, MIN(id) FROM decisions WHERE id > ? AND version = ? AND reason = ? "
+                "GROUP BY task",
                 after, version, reason,
             )
         )  # fmt: skip

@@ -14,9 +14,11 @@ function canvas(place, height) {
 
 const path = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
 
+const ROOM = 0.08;  // above and below what is drawn, as a share of its extent
+
 function extent(values, include) {
   const all = [...values.filter((v) => v != null && Number.isFinite(v)), ...include];
-  const low = Math.min(...all), high = Math.max(...all), room = (high - low || Math.abs(high) || 1) * 0.08;
+  const low = Math.min(...all), high = Math.max(...all), room = (high - low || Math.abs(high) || 1) * ROOM;
   return [low - room, high + room];
 }
 
@@ -74,8 +76,8 @@ export function pastChart(place, decisions, events) {
   const [low, high] = extent(rows.flatMap((d) => [d.reward, d.floor]), rows.some((d) => d.reward != null || d.floor != null) ? [] : [0]);
   const x = scale(0, Math.max(rows.length - 1, 1), 46, right), y = scale(low, high, height - 24, 10);
   rows.forEach((d, i) => { d.x = x(i); });
-  const middle = (low + high) / 2, known = new Set(rows.flatMap((d) => [d.reward, d.floor]).filter((v) => v != null));
-  for (const v of known.size < 2 ? [middle] : [low + (high - low) * 0.08, middle, high - (high - low) * 0.08]) {
+  const middle = (low + high) / 2, edge = ((high - low) * ROOM) / (1 + 2 * ROOM), known = new Set(rows.flatMap((d) => [d.reward, d.floor]).filter((v) => v != null));
+  for (const v of known.size < 2 ? [middle] : [low + edge, middle, high - edge]) {
     svg.append(draw("line", { class: "axis", x1: 46, x2: right, y1: y(v), y2: y(v) }), draw("text", { x: 40, y: y(v) + 4, "text-anchor": "end" }, number(v)));
   }
   for (const e of events) {
