@@ -39,7 +39,13 @@ check: setup    ## lint, types, import contract, workflow files
 bench: $(VENV)/.bench  ## this machine, this library and its peers, side by side
 	$(BIN)/python benchmarks/estimators.py
 
-peers: $(VENV)/.bench  ## the same decisions by other libraries, side by side, into docs/benchmarks.md
+# obp asks for older numpy and scikit-learn than everybody else here: a virtual environment of its own.
+$(VENV)/obp/.made: $(VENV)/.bench Makefile
+	$(PYTHON) -m venv $(VENV)/obp
+	$(VENV)/obp/bin/python -m pip --disable-pip-version-check install -q 'obp==0.3.3' 'numpy<2' 'scikit-learn<1.3'
+	@touch $@
+
+peers: $(VENV)/obp/.made  ## the same decisions by other libraries, side by side, into docs/benchmarks.md
 	$(BIN)/python benchmarks/beside_others.py --page docs/benchmarks.md
 
 mutants: setup  ## deliberate faults in safety, learner, online and solver: each must make a test fail

@@ -211,8 +211,8 @@ def fewer_directions(L, H, T):
     return (L @ turn)[:, 1 + sizes > 1.1 * noise_edge(min(len(H), dims), T)]
 
 
-def own_scale(plays, lab, claimed, noise, label_level, mu, L, D, added, opened, size):
-    """Each task's factor of the left-over."""
+def own_scale(plays, lab, claimed, noise, label_level, mu, L, D, few, added, opened, size):
+    """Each task's factor of the left-over, `few` where it is not odd."""
     T = len(noise)
     scale, most = np.ones(T), size / D.mean()
     odd = np.ones(T, dtype=bool)
@@ -226,7 +226,7 @@ def own_scale(plays, lab, claimed, noise, label_level, mu, L, D, added, opened, 
             odd = found > expected + 2 * chance
         grown = np.clip(scale * np.sqrt((found + chance) / np.maximum(expected, 1e-300)), 1.0, 100 * most)
         scale = np.where(odd, grown, scale)
-    return np.where(odd, np.minimum(25 * scale, 100**2 * most), scale)
+    return np.where(odd, np.maximum(few, np.minimum(25 * scale, 100**2 * most)), few)
 
 
 def means_of(task, Z, T):
@@ -269,7 +269,8 @@ def plain_belief(seen, decisions, confidence=0.95):
     tails = widening.tails(T, h.shared.rank, z)
     L = np.sqrt(tails) * h.shared.L
     D, loud, wider = widening.left_over(h, tails), unequal * noise, unequal * opened
-    scale = own_scale(plays, lab, claimed, loud, h.label_level, h.shared.mu, L, D, added, wider, h.size)
+    few = widening.of_own_size(plays.n, T, h.shared.rank, z)
+    scale = own_scale(plays, lab, claimed, loud, h.label_level, h.shared.mu, L, D, few, added, wider, h.size)
     final = posteriors(
         plays, lab, claimed, loud, h.label_level, h.shared.mu, L, scale[:, None] * D + added[:, None]
     )
@@ -284,6 +285,6 @@ def plain_belief(seen, decisions, confidence=0.95):
         "mean": mean, "V": V, "away": np.array([o.away for o in final]), "noise": std,
         "left": widening.left_over_error(h), "z": student.isf(norm.sf(z), np.maximum(freedom_of, 3.0)),
         "label_error": np.sqrt(h.label_level), "labelled": verdict.labelled, "rank": h.shared.rank,
-        "usual": np.sort(error[told] / np.sqrt(1 - spread[told])), "odd": scale > 1, "added": added,
+        "usual": np.sort(error[told] / np.sqrt(1 - spread[told])), "odd": scale > few, "added": added,
         "unequal": unequal,
     }  # fmt: skip

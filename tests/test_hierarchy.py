@@ -131,13 +131,15 @@ def test_with_hardly_a_row_left_residuals_are_no_noise_level():
 
 def test_labels_have_the_variance_that_they_claim_and_a_least_one():
     task, Z, y = plays(np.ones((2, 2)), 3, 0.1)
-    rows = rows_of(task, Z, y, 2, labels=(task, Z, y))
+    rows = rows_of(task, Z, y, 2, labels=(task, 3 * Z, y))
     noise = np.array([4.0, 16.0])
     info = rows.information(noise, 0.01)
     np.testing.assert_allclose(info.R[1, :2], rows.plays.R[1] / 4)
     np.testing.assert_allclose(info.R[1, 2:], rows.labels.R[1] * 10)
-    claimed = rows_of(task, Z, y, 2, labels=(task, Z, y), claimed=0.25).information(noise, 0.01)
+    claimed = rows_of(task, Z, y, 2, labels=(task, 3 * Z, y), claimed=0.25).information(noise, 0.01)
     np.testing.assert_allclose(claimed.R[0, 2:], rows.labels.R[0] * 2)
+    both = rows_of(task, Z, y, 2, labels=(task, Z, y)).information(noise, 0.01)  # of what was played
+    np.testing.assert_allclose(both.R[1], rows.plays.R[1] * np.sqrt(1 / 16 + 100))
 
 
 def test_labels_are_no_more_exact_than_what_they_leave_unexplained():

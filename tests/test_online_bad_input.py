@@ -318,6 +318,19 @@ def test_altered_ledgers(store, statement, says):
         SafeBandit.load(store)
 
 
+def test_a_reader_does_not_serve_a_model_that_was_altered(store):
+    """It does not read the whole chain first, so that it checks the model itself."""
+    db = sqlite3.connect(f"{store}.ledger")
+    meta, arrays = unpack(store.read_bytes(), "x")
+    data = pack(meta, {**arrays, "mean": 2.0 * arrays["mean"]})
+    assert len(data) == store.stat().st_size
+    db.execute("UPDATE model_parts SET bytes = ?", (data,))
+    db.commit()
+    db.close()
+    with pytest.raises(ModelFileError, match="model 1 was altered"):
+        SafeBandit.open_read_only(store)
+
+
 def test_a_ledger_that_is_no_database(store):
     Path(f"{store}.ledger").write_bytes(b"x" * 5000)
     Path(f"{store}.ledger-wal").unlink(missing_ok=True)

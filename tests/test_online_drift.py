@@ -197,6 +197,30 @@ def test_alarms_are_replayed_and_not_written_twice(place):
             assert again.status()["shop-0"].gate == "drift"
 
 
+def test_a_store_that_was_closed_half_way_to_an_alarm_rings_as_soon_as_one_that_was_not(place, copy_place):
+    world, bandit = trained(500, path=place)
+    change(world, 0)
+    requests = [{**world.request(0), "baseline_reward": None} for _ in range(30)]
+
+    def play(bandit: SafeBandit, requests: list[dict]) -> list[int]:
+        """How many alarms there are after each reward, which has no noise."""
+        drifts = []
+        for request in requests:
+            d = bandit.decide(**request)
+            bandit.reward(d.id, world.truth(request, d.features))
+            drifts.append(bandit.status().drifts)
+        return drifts
+
+    bandit.save(copy_place)
+    with bandit:
+        rang = play(bandit, requests).index(1)
+    assert rang > 1
+    with SafeBandit.load(copy_place) as half:
+        assert play(half, requests[:rang])[-1] == 0
+    with SafeBandit.load(copy_place) as again:
+        assert play(again, requests[rang : rang + 1]) == [1]
+
+
 def test_rewards_during_a_fit_are_shown_to_the_next_model(monkeypatch):
     """A task that changes while the fit runs is shut by the model that the fit makes."""
     from banister.online import refitter

@@ -14,6 +14,7 @@ from banister.learner.blocks import Blocks
 from banister.learner.memory import SAMPLE
 from banister.online._digest import digests
 from banister.online.files import write_atomically
+from banister.online.ledger import Played, Rewarded
 from banister.online.model import Marks, Model
 from banister.online.model_file import pack, require, unpack
 from banister.online.needed import exploring, rows_needed
@@ -281,3 +282,15 @@ def test_rewards_count_before_they_are_taken_in():
         store.learn(reward.id, ledger.find(reward.id), reward.value)
         assert (store.plays, store.rewards) == (n, n)
     assert len(store.memory.plays) == 60
+
+
+def test_rows_of_others_come_after_those_that_wait():
+    """Memory keeps the order of the chain: what this process learned first stands first."""
+    store = Store(SqliteLedger(None))
+    store.know_task("shop", 0)
+    store.open_memory(2)
+    store.learn(1, Played(0, np.array([1.0, 0.0]), True, np.nan, 0.0, None, None, False), 0.25)
+    one = (np.array([2]), np.array([0.5]), np.array([0]), np.array([[0.0, 1.0]]), np.array([True]))
+    store.learn_block(Rewarded(*one, np.full(1, np.nan)))
+    rewards = store.memory.snapshot().plays.rows()[2]
+    np.testing.assert_array_equal(rewards, [0.25, 0.5])

@@ -13,13 +13,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from banister.report.figures import label_places, spread
+from banister.report.figures import label_places, spread, svg
 from banister.report.page import drawn
 from banister.report.style import COLOURS, LOOKS
 from banister.simulation.store import Store
 from banister.studies import manifest
 from banister.studies.claims import CLAIMS
 from banister.studies.competitors import COMPETITORS, EVERYONE
+from banister.studies.headlines import quick_headlines, remarks
 from banister.studies.panels import PANELS
 from banister.studies.publish import write_report
 from banister.studies.workload import workload_for
@@ -208,3 +209,26 @@ def test_figures_follow_the_pages_theme(run: Path) -> None:
     text = (run / "report.html").read_text(encoding="utf-8")
     assert "var(--blue, #0072b2)" in text
     assert text.count("--blue: #3b9fdc;") == 2  # by the system's wish and by the button
+
+
+def test_a_regret_that_is_rounding_does_not_stretch_the_axis():
+    def axis_of(least: float) -> str:
+        means = {"x": [1.0, 2.0], "mean": [least, 900.0], "low": [least, 800.0], "high": [least, 950.0]}
+        return svg(PANELS["6e"], pl.DataFrame({"policy": ["certified"] * 2, **means}))
+
+    assert "10^{-9}" not in axis_of(3e-15).replace("$", "")
+    assert "10^{-6}" not in axis_of(3e-15)
+    assert "10^{-3}" in axis_of(3e-5).replace("$", "")
+
+
+def test_a_page_opens_with_how_many_trials_were_played():
+    rows = fake_rows()
+    record = {"trials": {"movielens": {}}}
+    assert remarks(rows, record)[0].startswith("Trials of a policy at a point: 6 in the paper’s panels, 6 in")
+    few = rows.filter((pl.col("point") != "rated") | (pl.col("trial") < 2))
+    assert "6 in the paper’s panels, 2 to 6 in what is beyond" in remarks(few, record)[0]
+
+
+def test_violations_on_real_ratings_are_not_counted_as_the_certificates():
+    rows = fake_rows().with_columns(violations=pl.col("point").str.starts_with("rated").cast(pl.Int64))
+    assert quick_headlines(rows)[0].figure.startswith("0 of ")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from banister.data import TaskData
+from banister.estimators._printed_sweep import sweep
 from banister.estimators.altgdmin import AltGDmin
 from banister.estimators.paper import PaperSolver, estimate_truncation, spectral_init, task_least_squares
 from problems import fifth_best, problem, relative_error
@@ -72,6 +73,21 @@ def test_ragged_tasks_take_the_loop_and_equal_ones_the_batch_to_the_same_result(
         step = np.linalg.qr(B - 0.1 * rows.n_tasks / rows.n_rows * gradient)[0]
         solution = PaperSolver(iterations=1).solve(rows, 2, B, gamma=0.1)
         np.testing.assert_allclose(solution.B @ solution.B.T, step @ step.T, atol=1e-12)
+
+
+def test_a_sweep_does_what_numpy_does_task_by_task():
+    # Tasks without rows, with fewer rows than the rank, with equal rows, and with enough of them.
+    fit_on, _ = problem(T=6, counts=[0, 1, 2, 9, 15, 21])
+    used, _ = problem(T=6, counts=[3, 4, 5, 0, 8, 7], seed=1)
+    fit_on.X[fit_on.offsets[3] : fit_on.offsets[4]] = 1.0
+    B = np.linalg.qr(np.random.default_rng(0).standard_normal((used.dim, 3)))[0]
+    W, squares, gradient = sweep(fit_on, used, B)
+    by_hand = [np.linalg.pinv(X @ B) @ y for X, y in fit_on]
+    errors = [X @ B @ w - y for (X, y), w in zip(used, by_hand, strict=True)]
+    np.testing.assert_allclose(W, np.column_stack(by_hand), atol=1e-10)
+    assert squares == pytest.approx(sum(e @ e for e in errors), rel=1e-10)
+    pulls = [np.outer(X.T @ e, w) for (X, _), e, w in zip(used, errors, by_hand, strict=True)]
+    np.testing.assert_allclose(gradient, sum(pulls), atol=1e-10)
 
 
 @pytest.mark.parametrize(("with_init", "parts"), [(True, 7), (False, 6)])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import doctest
 import time
 
 import numpy as np
 import pytest
 
+import banister as bn
 from banister.errors import PoolError, SettingError
 from banister.estimators.altgdmin import AltGDmin
 from banister.safety import believer
@@ -203,3 +205,14 @@ def test_a_belief_made_on_ray_is_that_of_one_process_bit_for_bit(machine):
     np.testing.assert_array_equal(there.mean, here.mean)
     for t in (0, 150, 299):
         np.testing.assert_array_equal(there.V[t], here.V[t])
+
+
+@pytest.mark.parametrize("name", ["RayPool", "RayWorkers"])
+def test_the_examples_of_the_reference_run_on_a_cluster(name, data, machine, tmp_path, monkeypatch):
+    """Doctests leave them out, since they have no cluster."""
+    monkeypatch.chdir(tmp_path)
+    text = getattr(bn, name).__doc__.replace("# doctest: +SKIP", "")
+    names = {each: getattr(bn, each) for each in ("RayPool", "RayWorkers", "AltGDmin", "SafeBandit")}
+    examples = doctest.DocTestParser().get_doctest(text, {**names, "data": data}, name, None, 0)
+    assert examples.examples
+    assert doctest.DocTestRunner().run(examples).failed == 0

@@ -18,6 +18,7 @@ from banister.safety.widening import (
     left_over_error,
     means,
     odd_noise,
+    of_own_size,
     tails,
     unequal_noise,
     widened,
@@ -57,6 +58,26 @@ def test_a_left_over_that_is_surely_there_counts_many_times():
     assert left_over(h, 1.0)[0] == pytest.approx(25 * 0.31)
     assert HIDDEN == 25.0
     assert left_over(hierarchy([0.29, 0.0], 0.1), 1.0)[0] < 0.31  # below three standard errors
+
+
+def test_while_nothing_is_shared_a_tasks_size_is_known_from_its_own_rows():
+    def ratio(freedom):
+        return (student.isf(norm.sf(3.0), freedom) / 3.0) ** 2
+
+    found = of_own_size(np.array([1.0, 5.0, 9.0, 50.0]), 10, 0, 3.0)
+    np.testing.assert_allclose(found, [ratio(3) / ratio(9), ratio(5) / ratio(9), 1.0, 1.0])
+    np.testing.assert_array_equal(of_own_size(np.array([1.0, 5.0]), 10, 1, 3.0), 1.0)
+
+
+def test_the_factor_of_a_tasks_left_over_arrives_and_an_odd_one_keeps_the_larger():
+    info, shared = own_case(0.0)
+    post = widened(info, shared, np.array([7.0, 1.0]), np.zeros(2), np.zeros((2, 3, 3)), 1.0)
+    np.testing.assert_allclose(post.D, [[0.07] * 3, [0.01] * 3])
+    # odd by far, and its own factor ends at 25 · 100 τ0² / 0.01 = 25: the larger of the two counts
+    info, shared = own_case(1e6)
+    for few, factor in ((2.0, 25.0), (40.0, 40.0)):
+        post = widened(info, shared, np.full(2, few), np.zeros(2), np.zeros((2, 3, 3)), 1e-4)
+        np.testing.assert_allclose(post.D, [[factor * 0.01] * 3, [few * 0.01] * 3])
 
 
 def test_what_is_not_sure_is_put_at_one_level():
@@ -190,7 +211,7 @@ def own_case(size, p=3):
 
 def believed(info, shared, added, opened, size):
     """Mean, V and `away` of tasks."""
-    post = widened(info, shared, added, opened, size)
+    post = widened(info, shared, np.ones(len(added)), added, opened, size)
     return post.mean, *post.covariance(opened)
 
 

@@ -26,6 +26,18 @@ class BanditTask(Env[Any, Any]):
         env: any environment of the package.
         task: which of its tasks.
         rounds: requests in an episode.
+
+    Examples:
+        >>> import banister as bn
+        >>> from banister.adapters.gymnasium import BanditTask
+        >>> task = BanditTask(bn.Synthetic(dim=4, tasks=3, rank=1, actions=5), task=2, rounds=3)
+        >>> offered, info = task.reset(seed=0)
+        >>> offered.shape, task.action_space.n
+        ((5, 4), np.int64(5))
+        >>> for _ in range(3):
+        ...     offered, reward, over, _, info = task.step(info["baseline"])
+        >>> over
+        True
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012, the name and form that Gymnasium asks for

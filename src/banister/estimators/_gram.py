@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from banister.data import Float, Int, TaskData
 
+_SOME, _TINY = 10, 1e-150
 _GROWTH = 1.25  # counts within a quarter of each other share a stack: at most a quarter of it is padding
 
 
@@ -95,6 +96,15 @@ class QuadraticLoss:
         """The mean of the loss's curvatures that rows can make different from zero."""
         ranks = int(np.minimum(self._data.counts, self.shape[1]).sum())
         return float(self.traces.sum()) / (max(ranks, 1) * self.n_rows)
+
+    @cached_property
+    def harmonic_curvature(self) -> float:
+        """The harmonic mean of those curvatures, of ten tasks at most: near the smallest ones."""
+        tasks = np.flatnonzero(self._data.counts)
+        some = tasks[np.linspace(0, len(tasks) - 1, min(_SOME, len(tasks))).astype(np.int64)]
+        roots = [np.linalg.svd(self._data.rows_of(int(t))[0], compute_uv=False) for t in some]
+        squares = np.maximum(np.concatenate(roots).astype(np.float64), _TINY) ** 2
+        return float(1.0 / np.mean(1.0 / squares)) / self.n_rows
 
     def squared_residual(self, theta: Float, product: Float) -> float:
         """`Σ_t ‖y_t − X_t theta_t‖²`, given `product = apply(theta)`."""

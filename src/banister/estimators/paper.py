@@ -14,7 +14,7 @@ import numpy as np
 
 from banister.data import Float, TaskData
 from banister.errors import InputError, SettingError
-from banister.estimators._task_lstsq import task_coefficients
+from banister.estimators._printed_sweep import sweep
 from banister.solver import Solution
 
 
@@ -88,13 +88,9 @@ class PaperSolver:
         history = []
         for step in range(self.iterations):
             fit_on, used = sets[1 + step], sets[1 + self.iterations + step]
-            Z = projected(fit_on, B)
-            W = task_coefficients(Z, fit_on.y, fit_on.offsets)  # line "Update w": (Φ B)† Y
-            if used is not fit_on:
-                Z = projected(used, B)
-            errors = _errors(used, Z, W)
-            history.append(float(errors @ errors))
-            B = _gradient_step(used, B, W, errors, gamma / self._rows(used, data))
+            W, squares, gradient = sweep(fit_on, used, B)  # lines "Update w" and "Gradient"
+            history.append(squares)
+            B = np.linalg.qr(B - gamma / self._rows(used, data) * gradient)[0]  # "GD step", "Projection step"
         last = _errors(data, projected(data, B), W)  # Θ̂ = B_L W_L with W_L computed at B_{L−1}, as printed
         objective = float(last @ last)
         converged = bool(np.isfinite(objective) and abs(history[-1] - objective) <= 1e-6 * objective)
@@ -157,7 +153,7 @@ def estimate_truncation(data: TaskData) -> float:
 
 def task_least_squares(data: TaskData, B: Float) -> Float:
     """w_t = (X_t B)† y_t for every task, shape (r, T); minimum-norm where rows are too few."""
-    return task_coefficients(projected(data, B), data.y, data.offsets)
+    return sweep(data, data, B)[0]
 
 
 def projected(data: TaskData, B: Float) -> Float:
@@ -181,12 +177,6 @@ def truncated_estimate(data: TaskData, truncation: float | None, whole: TaskData
         for (X, y), lo in zip(data, data.offsets[:-1], strict=True)
     ]
     return np.column_stack(parts)
-
-
-def _gradient_step(data: TaskData, B: Float, W: Float, errors: Float, step: float) -> Float:
-    """Lines "Gradient", "GD step" and "Projection step": Σ_t X_t'(X_t B w_t − y_t) w_t', in one product."""
-    gradient = data.X.T @ (errors[:, None] * W.T[data.codes])
-    return np.linalg.qr(B - step * gradient)[0]
 
 
 def _errors(data: TaskData, Z: Float, W: Float) -> Float:

@@ -54,6 +54,15 @@ class Audit:
         links: records of every kind, chained by their hashes.
         versions: decisions by model version.
         problems: what does not follow, in words; at most 20 are spelled out, `n_problems` counts all.
+
+    Examples:
+        >>> import numpy as np
+        >>> from banister import SafeBandit
+        >>> bandit = SafeBandit(alpha=0.1, refits="manual", seed=0)
+        >>> d = bandit.decide("store-17", np.eye(3), baseline=1)
+        >>> found = bandit.audit()
+        >>> found.passed, found.decisions, found.repeated
+        (True, 1, 1)
     """
 
     decisions: int = 0

@@ -49,6 +49,15 @@ class DryRun:
         tasks: one entry a task.
         next: what to do now.
         claims: what was found about claimed baseline rewards.
+
+    Examples:
+        >>> import numpy as np
+        >>> from banister import SafeBandit
+        >>> x = np.random.default_rng(0).standard_normal((200, 2))
+        >>> logs = {"task": ["north", "south"] * 100, "f0": x[:, 0], "f1": x[:, 1], "reward": x.sum(axis=1)}
+        >>> found = SafeBandit(alpha=0.1, seed=0).dry_run(logs)
+        >>> found.rows, found.requests, found.candidates
+        (100, 100, 'drawn')
     """
 
     left: float

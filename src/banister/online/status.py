@@ -84,6 +84,15 @@ class Status:
         promise: what is guaranteed, in a sentence.
         gain, gain_low, gain_high: of the fleet, as for a task.
         harmed: how often draws of the fleet were found to fall short.
+
+    Examples:
+        >>> import numpy as np
+        >>> from banister import SafeBandit
+        >>> bandit = SafeBandit(alpha=0.1, refits="manual", seed=0)
+        >>> d = bandit.decide("store-17", np.eye(3), baseline=1)
+        >>> status = bandit.status()
+        >>> status.decisions, status.pending, status["store-17"].gate
+        (1, 1, 'no-data')
     """
 
     model_version: int

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _SIZE = (5.0, 3.1)
 _LINE_HEIGHT = 0.075  # of the axes' height: how close two labels may stand
+_NOTHING = 1e-12  # of the largest mean
 _EDGE = 0.02  # of the axes' height that labels keep from their ends
 
 
@@ -105,13 +106,18 @@ def _scale(axes: Any, panel: Panel, table: pl.DataFrame) -> None:
         axes.set_xticks(panel.xs, panel.ticks)
     if not panel.log_y:
         axes.set_ylim(bottom=0)
-    elif (table["mean"] <= 0).any():  # counts that are zero have no logarithm
+    elif _has_nothing(table["mean"].to_numpy()):
         axes.set_yscale("symlog", linthresh=1.0, linscale=0.6)
-        axes.set_ylim(bottom=-0.15)
+        axes.set_ylim(-0.15, 1.5 * max(axes.get_ylim()[1], 1.0))
         axes.yaxis.set_minor_locator(NullLocator())
     else:
         axes.set_yscale("log")
         _few_ticks(axes.yaxis, *axes.get_ylim())
+
+
+def _has_nothing(mean: Float) -> bool:
+    """Whether some mean is zero, or so small beside the largest that it is the rounding of a zero."""
+    return bool(mean.size and np.nanmin(mean) <= _NOTHING * np.nanmax(mean))
 
 
 def _few_ticks(axis: Any, low: float, high: float) -> None:
@@ -208,7 +214,7 @@ def _bars(axes: Any, panel: Panel, table: pl.DataFrame) -> None:
     axes.barh(place, mean, xerr=err, height=0.62, color=[look(n).colour for n in names],
               error_kw={"lw": 0.8, "ecolor": "0.5"})  # fmt: skip
     if panel.log_y:
-        if (mean <= 0).any():
+        if _has_nothing(mean):
             axes.set_xscale("symlog", linthresh=1.0)
             axes.set_xlim(left=0)
         else:

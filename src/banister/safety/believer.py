@@ -96,12 +96,13 @@ class _Settled(NamedTuple):
     Attributes:
         c: (T, k+1) coefficients.
         noise: of its rewards.
-        added: (T,) variance added to its left-over.
+        scale: (T,) factor of its left-over; added: (T,) variance added to it.
         unequal: how much more rows with large features count.
     """
 
     c: Float
     noise: Moderated
+    scale: Float
     added: Float
     unequal: float
 
@@ -219,7 +220,8 @@ class _Making:
         level = lifted(moderate(own, told), g.n, data.telling) if T > 1 else hierarchy.noise
         added = widening.odd_noise(g.raw / np.maximum(g.freedom, 1e-9), told, self.frame.dim)
         added += self._lean(g.leaning, g.played).added(g.square, self.frame.dim)
-        return _Settled(g.c, level, added, widening.unequal_noise(error, length))
+        scale = widening.of_own_size(g.n, T, hierarchy.shared.rank, self.z)
+        return _Settled(g.c, level, scale, added, widening.unequal_noise(error, length))
 
     def _parts(self, data: Gathered) -> list[Part]:
         """What is worked on at a time; few tasks, whose rows are all at hand, are not worth cutting."""
@@ -244,7 +246,7 @@ class _Making:
         left = widening.left_over_error(hierarchy)
         storing = None if T * p * p <= DENSE else Storing.of(wide, opened, left)
         doubts = Doubts(wide, opened, hierarchy.label_level, hierarchy.size, storing)
-        columns = (noise, settled.added, settled.c)
+        columns = (noise, settled.scale, settled.added, settled.c)
         pieces = [(part, *(column[part.tasks] for column in columns)) for part in self._parts(data)]
         w = joined(self.by.workers.map(widened, pieces, doubts))
         if storing is None:

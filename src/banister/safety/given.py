@@ -100,16 +100,18 @@ class Wide(NamedTuple):
     rows: list[Stored]
 
 
-def widened(part: Part, noise: Float, added: Float, c: Float, doubts: Doubts) -> Wide:
-    """A part's tasks given what is shared, widened; `noise`, `added` (n,) and c (n, q) are theirs."""
+def widened(part: Part, noise: Float, scale: Float, added: Float, c: Float, doubts: Doubts) -> Wide:
+    """A part's tasks given what is shared, widened; noise, scale, added (n,) and c (n, q) are theirs."""
     blocks = [(block, _inside(part, block)) for block in part.blocks()]
-    return joined([_block_widened(part, b, noise[i], added[i], c[i], doubts) for b, i in blocks])
+    return joined([_block_widened(part, b, noise[i], scale[i], added[i], c[i], doubts) for b, i in blocks])
 
 
-def _block_widened(part: Part, block: Any, noise: Float, added: Float, c: Float, doubts: Doubts) -> Wide:
+def _block_widened(
+    part: Part, block: Any, noise: Float, scale: Float, added: Float, c: Float, doubts: Doubts
+) -> Wide:
     info = part.data.rows(block).information(noise, doubts.label_level)
     left_open, p = doubts.opened.of(c), part.data.frame.dim
-    post = widening.widened(info, doubts.wide, added, left_open, doubts.size)
+    post = widening.widened(info, doubts.wide, scale, added, left_open, doubts.size)
     if doubts.storing is None:
         return Wide(post.mean, *post.covariance(left_open), np.empty((0, p)), np.empty(0), [])
     D = np.array(post.shared.D)

@@ -15,14 +15,14 @@ regression (k = 0, everything is μ); equal tasks are one task (L and D vanish);
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_solve
 
 from banister.contract import Bool
-from banister.data import Float
+from banister.data import Float, Int
 from banister.safety.factors import Information
 from banister.safety.hierarchy import Hierarchy, Start
 from banister.safety.noise import Moderated, lifted, moderate
-from banister.safety.opened import Open
+from banister.safety.opened import Open, root
 from banister.safety.posterior import Posterior, Shared, symmetric
 from banister.safety.rows import Rows, mean_square
 
@@ -68,19 +68,17 @@ class _Work:
         self.noise = Moderated(np.full(self.T, self.level), np.full(self.T, 1.0))
         self.label_level = max(self.level / EXACT**2, _LEAST_LABEL * self.square)
         self.kept: Bool = np.ones(self.T, dtype=bool)
-        self.chunks = rows.chunks()
-        self.H, self.b = np.empty((self.T, self.p, self.p)), np.empty((self.T, self.p))
-        self.F = np.empty((self.T if self.most else 0, self.p, self.p))
+        self.spots = _spots(self.p)
 
     def run(self, number: int) -> None:
         """One pass."""
         info = self.rows.information(self.noise.variance, self.label_level)
         self._bound_left_over(info)
-        self._reduce(info)
+        self.post = Posterior(info, Shared(self.mu, self.L, self.D))
         for _ in range(_EM_STEPS if self.L.shape[1] else 1):
             self._expand()
         self._orthogonalise()
-        self.posts = self._given()
+        self._given()
         self._leave_open()
         adding = number in _ADD and self.L.shape[1] < self.most
         self._judge(adding)
@@ -96,41 +94,33 @@ class _Work:
         told = np.einsum("trp,trp->p", info.R, info.R) / self.T
         self.D = np.minimum(np.maximum(self.D, 1e-7 / np.maximum(told, 1e-300)), 1e4 * self.size)
 
-    def _reduce(self, info: Information) -> None:
-        """Integrate the left-over out of every task's rows."""
-        shared = Shared(self.mu, self.L, self.D)
-        self.posts = [Posterior(info.of_tasks(chunk), shared) for chunk in self.chunks]
-        for chunk, post in zip(self.chunks, self.posts, strict=True):
-            post.keep(self.H[chunk])
-            self.b[chunk] = post.b
-
-    def _given(self) -> list[Posterior]:
+    def _given(self) -> Posterior:
         """The same rows and left-over, with μ and L as they are now."""
-        shared = Shared(self.mu, self.L, self.D)
-        return [post.given(shared) for post in self.posts]
+        self.post = self.post.given(Shared(self.mu, self.L, self.D))
+        return self.post
 
     def _expand(self) -> None:
         """One step of parameter-expanded EM for (μ, L), D and noise given."""
-        k, posts = self.L.shape[1], self._given()
-        c = np.concatenate([post.c for post in posts])
+        k, post = self.L.shape[1], self._given()
+        c = post.c
         moment = c[:, :, None] * c[:, None, :]
-        moment[:, 1:, 1:] += np.concatenate([post.M for post in posts])
-        S = self._blocks(moment, self.H)
+        moment[:, 1:, 1:] += post.M
+        S = self._blocks(moment)
         S.flat[:: len(S) + 1] += 1 / self.size
-        right = (c.T @ self.b).reshape(-1)
-        B = cho_solve(cho_factor(S.T, lower=True, overwrite_a=True), right).reshape(k + 1, self.p).T
+        right = (c.T @ post.b).reshape(-1)
+        B = cho_solve((root(S), True), right, check_finite=False).reshape(k + 1, self.p).T
         mean = c[:, 1:].mean(axis=0)
         spread = moment[:, 1:, 1:].mean(axis=0) - np.outer(mean, mean)
         self.mu = B[:, 0] + B[:, 1:] @ mean
         self.L = B[:, 1:] @ np.linalg.cholesky(symmetric(spread) + 1e-12 * np.eye(k))
 
-    def _blocks(self, weights: Float, H: Float) -> Float:
-        """Σ_t weights_t ⊗ H_t as a matrix of blocks; both are symmetric, so half the blocks are summed."""
+    def _blocks(self, weights: Float) -> Float:
+        """The upper triangle of Σ_t weights_t ⊗ H_t, a symmetric matrix of blocks."""
         q, p = weights.shape[1], self.p
         a, b = np.triu_indices(q)
-        sums = (weights[:, a, b].T @ H.reshape(len(H), -1)).reshape(-1, p, p)
-        whole = np.empty((q, p, q, p))
-        whole[a, :, b], whole[b, :, a] = sums, sums
+        whole = np.zeros((q, p, q, p))
+        for i, j, block in zip(a, b, weights[:, a, b].T @ self.post.packed, strict=True):
+            whole[i, :, j] = block[self.spots]
         return whole.reshape(q * p, q * p)
 
     def _orthogonalise(self) -> None:
@@ -139,16 +129,19 @@ class _Work:
             self.L = np.ascontiguousarray((self.L @ turn)[:, ::-1])
 
     def _leave_open(self) -> None:
-        """What all rows leave open of (μ, L): the inverse of `S = Σ cc' ⊗ F` and of what is known before."""
-        q, p = self.L.shape[1] + 1, self.p
-        c = np.concatenate([post.c for post in self.posts])
-        if q > 1:
-            for chunk, post in zip(self.chunks, self.posts, strict=True):
-                post.free_precision(self.F[chunk])
-        S = self._blocks(c[:, :, None] * c[:, None, :], self.F if q > 1 else self.H)
+        """What all rows leave open of (μ, L): the inverse of `S = Σ cc' ⊗ F` and of what is known before.
+
+        `F = H − X X'` is the precision with free coefficients; the second part is a product of few columns.
+        """
+        c, p, post = self.post.c, self.p, self.post
+        S = self._blocks(c[:, :, None] * c[:, None, :])
+        if self.L.shape[1]:
+            columns = c[:, :, None, None] * post.free[:, None]
+            columns = columns.transpose(1, 2, 0, 3).reshape(len(S), -1)
+            S -= columns @ columns.T
         for i, known in enumerate(self._known_before()):
             S[i * p : (i + 1) * p, i * p : (i + 1) * p] += known
-        self.open = Open.of_precision(S, q)
+        self.open = Open.of_precision(S, c.shape[1])
 
     def _known_before(self) -> list[Float]:
         """The precision that μ and each column of L have without any row, (p, p) each.
@@ -166,24 +159,19 @@ class _Work:
 
     def _judge(self, adding: bool) -> None:
         """Compare scores and residuals of every task with what the model expects of them."""
-        T, p, noise = self.T, self.p, self.noise.variance
-        self.rss, self.freedom, self.label_rss, self.label_freedom = np.empty((4, T))
-        self.Q, self.expected, self.information = np.empty((T, p)), np.empty((T, p)), np.zeros((p, p))
-        self.covariance = np.zeros((p, p))
-        for chunk, post in zip(self.chunks, self.posts, strict=True):
-            opened, kept = self.open.of(post.c), self.kept[chunk]
-            learned = post.learned(opened)
-            self.rss[chunk] = self.rows.plays.rest[chunk] + post.play_squares(noise[chunk])
-            claimed = np.maximum(self.rows.claimed[chunk], self.label_level)
-            self.label_rss[chunk] = self.rows.labels.rest[chunk] + post.label_squares(claimed)
-            plays, labels = post.spent(learned)
-            self.freedom[chunk] = np.maximum(self.rows.plays.n[chunk] - plays, 0.0)
-            self.label_freedom[chunk] = np.maximum(self.rows.labels.n[chunk] - labels, 0.0)
-            self.Q[chunk], self.expected[chunk] = post.Q, post.scores_expected(learned)
-            post.information(kept, self.information)
-            if adding:
-                self.covariance += post.scores_covariance(learned, kept)
+        rows, post, noise = self.rows, self.post, self.noise.variance
+        learned = post.learned_by(post.c, self.open.sums)
+        self.rss = rows.plays.rest + post.play_squares(noise)
+        self.label_rss = rows.labels.rest + post.label_squares(np.maximum(rows.claimed, self.label_level))
+        plays, labels = post.spent(learned)
+        self.freedom = np.maximum(rows.plays.n - plays, 0.0)
+        self.label_freedom = np.maximum(rows.labels.n - labels, 0.0)
+        self.Q, self.expected = post.Q, post.scores_expected(learned)
+        self.information = np.zeros((self.p, self.p))
+        post.information(self.kept, self.information)
         self.information += np.triu(self.information, 1).T
+        if adding:
+            self.covariance = post.scores_covariance(learned, self.kept)
 
     def _estimate_noise(self, number: int) -> None:
         """Residual squares over the rows that the fit has not spent."""
@@ -256,7 +244,7 @@ class _Work:
         """Directions that no longer stand out of the noise of their own estimate."""
         if self.L.shape[1] == 0:
             return
-        H = self.H.mean(axis=0)
+        H = self.post.packed.mean(axis=0)[self.spots]
         dims = np.linalg.matrix_rank(H, tol=1e-9 * np.trace(H), hermitian=True)
         sizes, turn = np.linalg.eigh(self.L.T @ H @ self.L)
         self.L = (self.L @ turn)[:, 1 + sizes > _STANDS_OUT * noise_edge(min(self.p, int(dims)), self.T)]
@@ -268,7 +256,7 @@ class _Work:
         inverse = np.linalg.pinv(self.information, rcond=1e-10, hermitian=True)
         spread = np.sqrt(2 / np.maximum((expected**2).sum(axis=0), 1e-300))
         return Hierarchy(
-            shared=self.posts[0].shared,
+            shared=self.post.shared,
             open=self.open,
             noise=self.noise,
             level=self.level,
@@ -279,6 +267,13 @@ class _Work:
             unseen=unseen,
             size=self.size,
         )
+
+
+def _spots(p: int) -> Int:
+    """Where entries (p, p) of a symmetric matrix stand in its packed upper triangle."""
+    spots = np.zeros((p, p), dtype=np.int64)
+    spots[np.triu_indices(p)] = np.arange(p * (p + 1) // 2)
+    return np.maximum(spots, spots.T)
 
 
 def noise_edge(dims: int, n_tasks: int) -> float:

@@ -23,8 +23,19 @@ import numpy as np
 
 from banister.contract import Bool
 from banister.data import Float
+from banister.safety._posterior_kernels import (
+    add_squares,
+    coefficients,
+    expected_scores,
+    inverse_roots,
+    less,
+    open_rows,
+    packed_squares,
+    squared,
+    weighted_squares,
+    whiten,
+)
 from banister.safety.factors import Information
-from banister.solver.kernels import compiled, dot
 
 _FREE = 1e-9  # of a task's own information: keeps the inverse of coefficients left free defined
 _NOTHING = 1e-9  # precision of coefficients of a task without rows
@@ -59,7 +70,7 @@ class Posterior:
         """The same rows and left-over with another mean and other directions; what they share is kept."""
         other = Posterior(self.info, shared)
         vars(other).update(
-            {name: value for name, value in vars(self).items() if name in ("G", "W", "v", "H", "b")}
+            {name: value for name, value in vars(self).items() if name in ("_white", "v", "packed", "b")}
         )
         return other
 
@@ -69,15 +80,21 @@ class Posterior:
         return np.atleast_2d(self.shared.D)
 
     @cached_property
+    def _white(self) -> tuple[Float, Float]:
+        T, r, p = self.info.R.shape
+        G, W = np.empty((T, r, r)), np.empty((T, r, p))
+        whiten(self.info.R, self.D, G, W)
+        return G, W
+
+    @property
     def G(self) -> Float:
         """(T, r, r), lower triangles."""
-        scaled = self.info.R * np.sqrt(self.D)[:, None, :]
-        return inverse_roots(scaled @ _turned(scaled))
+        return self._white[0]
 
-    @cached_property
+    @property
     def W(self) -> Float:
         """`G R`, (T, r, p)."""
-        return self.G @ self.info.R
+        return self._white[1]
 
     @cached_property
     def v(self) -> Float:
@@ -87,7 +104,18 @@ class Posterior:
     @cached_property
     def H(self) -> Float:
         """`W'W` (T, p, p): the precision that rows give to `μ + L w`."""
-        return _turned(self.W) @ self.W
+        T, _, p = self.W.shape
+        H = np.empty((T, p, p))
+        squared(self.W, H)
+        return H
+
+    @cached_property
+    def packed(self) -> Float:
+        """Upper triangles of H, row after row, (T, p (p+1)/2)."""
+        T, _, p = self.W.shape
+        out = np.empty((T, p * (p + 1) // 2))
+        packed_squares(self.W, out)
+        return out
 
     @cached_property
     def b(self) -> Float:
@@ -97,7 +125,7 @@ class Posterior:
     @cached_property
     def WL(self) -> Float:
         """`W L`, (T, r, k)."""
-        return self.W @ self.shared.L
+        return _each_row(self.W, self.shared.L)
 
     @cached_property
     def LHL(self) -> Float:
@@ -110,15 +138,21 @@ class Posterior:
         return _turned(self.W) @ self.WL
 
     @cached_property
+    def _coefficients(self) -> tuple[Float, Float]:
+        T, k = len(self.W), self.shared.rank
+        M, w = np.empty((T, k, k)), np.empty((T, k))
+        coefficients(self.WL, self.v - _each_row(self.W, self.shared.mu), M, w)
+        return M, w
+
+    @property
     def M(self) -> Float:
         """(T, k, k)."""
-        root = inverse_roots(self.LHL)
-        return _turned(root) @ root
+        return self._coefficients[0]
 
-    @cached_property
+    @property
     def w(self) -> Float:
         """(T, k)."""
-        return _times(self.M, _times(_turned(self.WL), self.v - self.W @ self.shared.mu))
+        return self._coefficients[1]
 
     @cached_property
     def c(self) -> Float:
@@ -169,40 +203,43 @@ class Posterior:
         """`A − left M right'`: what is left of A once shared coefficients are integrated out."""
         return A if self.shared.rank == 0 else less(A, left, self.M @ _turned(right))
 
-    def keep(self, H: Float) -> None:
-        """Put `H` into this array (T, p, p), where it stays."""
-        vars(self)["H"] = np.matmul(_turned(self.W), self.W, out=H)
-
     def information(self, tasks: Bool, out: Float) -> None:
         """Add `Σ K∘K` over some tasks to the upper triangle of `out` (p, p)."""
-        _add_squares(self.H, self.HL, self.M @ _turned(self.HL), tasks, out)
+        add_squares(self.packed, self.HL, self.M @ _turned(self.HL), tasks, out)
 
     def squares(self, weights: Float) -> Float:
         """`Σ_ij K_ij² d_i d_j` of each task, (T,), for weights d (T, p)."""
         out = np.empty(len(self.H))
-        _squares(self.H, self.HL, self.M @ _turned(self.HL), weights, out)
+        weighted_squares(self.H, self.HL, self.M @ _turned(self.HL), weights, out)
         return out
 
-    def free_precision(self, out: Float | None = None) -> Float:
-        """Precision of `μ + L w` when w is not known beforehand, (T, p, p), in `out` where k ≥ 1.
+    @cached_property
+    def free(self) -> Float:
+        """Roots `X` (T, p, k): the precision of `μ + L w` when w is not known beforehand is `H − X X'`.
 
         With the shrunk M in place of the inverse, coefficients that are noise would pass for information.
         """
         k = self.shared.rank
-        if k == 0:
-            return self.H
-        size = np.trace(self.LHL, axis1=1, axis2=2) / k
-        free = np.linalg.inv(self.LHL + (_FREE * size + _NOTHING)[:, None, None] * np.eye(k))
-        return less(self.H, self.HL, free @ _turned(self.HL), out)
+        size = np.trace(self.LHL, axis1=1, axis2=2) / max(k, 1)
+        root = np.linalg.cholesky(self.LHL + (_FREE * size + _NOTHING)[:, None, None] * np.eye(k))
+        return self.HL @ _turned(np.linalg.inv(root))
 
     def learned(self, opened: Float) -> Float:
         """`W O W'` (T, r, r) for what all rows leave open of the shared part, O (T, p, p)."""
         return (self.W @ opened) @ _turned(self.W)
 
+    def learned_by(self, c: Float, sums: Float) -> Float:
+        """The same for `O = Σ_a≤b c_a c_b sums_ab`, with coefficients (T, q); see `Open`."""
+        T, r, _ = self.W.shape
+        out = np.empty((T, r, r))
+        open_rows(self.W, c, sums, out)
+        return out
+
     def scores_expected(self, learned: Float) -> Float:
         """Diagonal of `K − K O K`, (T, p): what squares of Q are expected to be."""
-        kept = self.W - learned @ self.PW
-        return np.maximum(_sum("trp,trp->tp", kept, self.PW), 0.0)
+        out = np.empty((len(self.W), self.W.shape[2]))
+        expected_scores(self.W, self.PW, learned, out)
+        return out
 
     def scores_covariance(self, learned: Float, tasks: Bool) -> Float:
         """`Σ K − K O K` over some tasks, (p, p)."""
@@ -211,12 +248,20 @@ class Posterior:
 
     def play_squares(self, noise: Float) -> Float:
         """Σ of squared residuals of the rows of plays, (T,), for their variances (T,)."""
-        left = self.left[:, : self.info.plays]
+        left, pairs = self.left, self.info.pairs
+        if pairs is None:
+            left = left[:, : self.info.plays]
+        else:
+            left = np.sqrt(pairs.share)[:, None] * left + pairs.play
         return noise * _sum("tr,tr->t", left, left)
 
     def label_squares(self, variance: Float) -> Float:
         """The same of the rows of labels."""
-        left = self.left[:, self.info.plays :]
+        left, pairs = self.left, self.info.pairs
+        if pairs is None:
+            left = left[:, self.info.plays :]
+        else:
+            left = np.sqrt(1 - pairs.share)[:, None] * left + pairs.label
         return variance * _sum("tr,tr->t", left, left)
 
     def spent(self, learned: Float) -> tuple[Float, Float]:
@@ -226,6 +271,8 @@ class Posterior:
         """
         own = 1.0 - _sum("tri,tri->ti", self.G, self.PG)
         plays, total = own[:, : self.info.plays].sum(axis=1), own.sum(axis=1)
+        if self.info.pairs is not None:
+            plays = self.info.pairs.share * total
         shared = _sum("trs,trs->t", learned, self.PG @ _turned(self.PG))
         more: Float = 1.0 + shared / np.maximum(total, 1e-300)
         return plays * more, (total - plays) * more
@@ -253,97 +300,6 @@ class Posterior:
         return symmetric(V + away @ opened @ _turned(away)), away
 
 
-@compiled
-def _less(A, left, right, out):  # type: ignore[no-untyped-def]
-    """out = A − left right, matrix by matrix, in one sweep: the inner dimension is small."""
-    for t in range(A.shape[0]):
-        for i in range(A.shape[1]):
-            row, before, factor = out[t, i], A[t, i], left[t, i, 0]
-            for j in range(A.shape[2]):
-                row[j] = before[j] - factor * right[t, 0, j]
-            for a in range(1, left.shape[2]):
-                factor = left[t, i, a]
-                for j in range(A.shape[2]):
-                    row[j] -= factor * right[t, a, j]
-
-
-def less(A: Float, left: Float, right: Float, out: Float | None = None) -> Float:
-    """`A − left right` for A (T, m, n), left (T, m, k), right (T, k, n), k ≥ 1."""
-    out = np.empty(A.shape) if out is None else out
-    _less(A, np.ascontiguousarray(left), right, out)
-    return out
-
-
-@compiled
-def _remaining(H, left, right, i, row):  # type: ignore[no-untyped-def]
-    """Fill `row` from i on with row i of `H − left right`, of which the rest follows by symmetry."""
-    p = H.shape[0]
-    for j in range(i, p):
-        row[j] = H[i, j]
-    for a in range(left.shape[1]):
-        factor, other = left[i, a], right[a]
-        for j in range(i, p):
-            row[j] -= factor * other[j]
-
-
-@compiled
-def _add_squares(H, left, right, tasks, out):  # type: ignore[no-untyped-def]
-    """out += Σ_t (H − left right)∘(H − left right), its upper triangle, over some tasks."""
-    p = H.shape[1]
-    row = np.empty(p)
-    for t in range(H.shape[0]):
-        if not tasks[t]:
-            continue
-        for i in range(p):
-            _remaining(H[t], left[t], right[t], i, row)
-            for j in range(i, p):
-                out[i, j] += row[j] * row[j]
-
-
-@compiled
-def _squares(H, left, right, weights, out):  # type: ignore[no-untyped-def]
-    """out = Σ_ij (H − left right)_ij² weights_i weights_j of each task."""
-    p = H.shape[1]
-    row = np.empty(p)
-    for t in range(H.shape[0]):
-        d, total = weights[t], 0.0
-        for i in range(p):
-            _remaining(H[t], left[t], right[t], i, row)
-            beyond = 0.0
-            for j in range(i + 1, p):
-                beyond += row[j] * row[j] * d[j]
-            total += d[i] * (d[i] * row[i] * row[i] + 2.0 * beyond)
-        out[t] = total
-
-
-@compiled
-def _inverse_roots(A, out):  # type: ignore[no-untyped-def]
-    """out = the inverse of the lower Cholesky factor of `I + A`, matrix by matrix."""
-    n = A.shape[1]
-    factor = np.empty((n, n))
-    for t in range(A.shape[0]):
-        root = out[t]
-        for i in range(n):
-            for j in range(i):
-                factor[i, j] = (A[t, i, j] - dot(factor[i, :j], factor[j, :j])) / factor[j, j]
-            pivot = 1.0 + A[t, i, i] - dot(factor[i, :i], factor[i, :i])
-            # A is positive, so pivots are 1 at least; rounding may say less.
-            factor[i, i] = 1.0 if pivot < 1.0 else np.sqrt(pivot)
-            root[i, :] = 0.0
-            root[i, i] = 1.0 / factor[i, i]
-            for j in range(i):
-                f = factor[i, j] * root[i, i]
-                for m in range(j + 1):
-                    root[i, m] -= f * root[j, m]
-
-
-def inverse_roots(A: Float) -> Float:
-    """Lower triangles `G` with `G'G = (I + A)⁻¹`, for positive A (T, n, n)."""
-    out = np.empty_like(A)
-    _inverse_roots(A, out)
-    return out
-
-
 def symmetric(A: Float) -> Float:
     """The symmetric part, which rounding has not touched."""
     return (A + np.swapaxes(A, -1, -2)) / 2
@@ -351,6 +307,12 @@ def symmetric(A: Float) -> Float:
 
 def _turned(A: Float) -> Float:
     return np.swapaxes(A, 1, 2)
+
+
+def _each_row(A: Float, B: Float) -> Float:
+    """`A B` of each task, for B (p,) or (p, k), in one product."""
+    product: Float = (A.reshape(-1, A.shape[2]) @ B).reshape(*A.shape[:2], *B.shape[1:])
+    return product
 
 
 def _times(A: Float, x: Float) -> Float:

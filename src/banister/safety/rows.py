@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from banister.data import Float, Int
 from banister.safety.factors import Factors, Information
-from banister.safety.posterior import chunks
 
 _MOST_RANK = 15  # directions; beyond, the left-over D is as good and cheaper
 
@@ -57,10 +57,6 @@ class Rows:
             np.concatenate([rows.telling for rows in parts]),
         )
 
-    def chunks(self) -> list[slice]:
-        """Slices of tasks whose matrices stay in the processor's cache."""
-        return chunks(self.n_tasks, self.dim * self.dim)
-
     def information(self, noise: Float, label_level: float) -> Information:
         """Every row in units of its noise.
 
@@ -68,7 +64,13 @@ class Rows:
             noise: (T,) variance of each task's rewards.
             label_level: the least variance of a label, whatever it claims.
         """
-        return Information.of(self.plays, noise, self.labels, np.maximum(self.claimed, label_level))
+        variance = np.maximum(self.claimed, label_level)
+        return Information.of(self.plays, noise, self.labels, variance, paired=self.paired)
+
+    @cached_property
+    def paired(self) -> bool:
+        """Whether labels are of what was played: then a play and its label are one row, at half the cost."""
+        return np.array_equal(self.plays.R, self.labels.R)
 
     def total(self) -> tuple[float, float]:
         """The sum of squares of rewards and labels, and how many there are."""
@@ -76,11 +78,24 @@ class Rows:
         return float(square), float(self.plays.n.sum() + self.labels.n.sum())
 
     def most_directions(self) -> int:
-        """The largest k whose `k (p + T − k) + p` parameters are no more than half the rows."""
-        rows = max(float(self.plays.n.sum()), float(self.labels.n.sum()))
-        p, T = self.dim, self.n_tasks
-        most = max(min(T - 2, p - 1, _MOST_RANK), 0)
-        return max((k for k in range(most + 1) if k * (p + T - k) + p <= rows / 2), default=0)
+        """How many directions its rows carry."""
+        return carried(max(float(self.plays.n.sum()), float(self.labels.n.sum())), self.dim, self.n_tasks)
+
+
+def carried(rows: float, p: int, n_tasks: int) -> int:
+    """The largest k that rows of so many tasks carry: twice as many as there are parameters.
+
+    Examples:
+        >>> carried(800, p=101, n_tasks=100), carried(1000, p=101, n_tasks=100)
+        (1, 2)
+    """
+    most = max(min(n_tasks - 2, p - 1, _MOST_RANK), 0)
+    return max((k for k in range(most + 1) if needed(k, p, n_tasks) <= rows), default=0)
+
+
+def needed(k: int, p: int, n_tasks: int) -> int:
+    """Rows that carry k directions, with `k (p + T − k) + p` parameters."""
+    return 2 * (k * (p + n_tasks - k) + p)
 
 
 def mean_square(total: float, rows: float) -> float:

@@ -14,6 +14,9 @@ most 1:
 A stream multiplies its e-values and starts again from 1 whenever it falls below (an e-CUSUM: Shin, Ramdas and
 Rinaldo 2024), so an alarm at `1/TAIL` comes at most `TAIL` times a reward on average while nothing has
 changed, and three streams share that. The start of the run that rang is where the change began.
+
+"Nothing has changed" means that errors are distributed as those of the fit's own rows. Actions noisier than
+those rows, played more often than before, ring too, though the world stands still.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ from banister.safety.belief import Belief
 from banister.safety.gates import EVERY_TASK
 from banister.solver.kernels import compiled, dot
 
-TAIL = 1e-6  # false alarms a reward, at most: one in a million
+TAIL = 1e-6  # alarms a reward, at most, while errors are as the fit's own: one in a million
 _STREAMS = 3
 _ALARM = math.log(_STREAMS / TAIL)
 _BET = (

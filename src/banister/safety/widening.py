@@ -3,6 +3,7 @@
 The fit is the best guess. A bound that must hold over thousands of decisions also has to allow for
 
 * few tasks: directions from T tasks are known with T − k − 1 degrees of freedom (`tails`);
+* few rows of a task, while nothing is shared: its size is known from its own rows alone (`of_own_size`);
 * a left-over that selection hides: a baseline that was *chosen* knowing θ shows only 0.15 to 0.2 of the
   actions' variance along θ_t (a 5th best of 10), so rows taken under it see 1/25 to 1/40 of the energy that
   lies there. What is significant of the left-over therefore counts `HIDDEN`-fold (`left_over`);
@@ -30,6 +31,7 @@ HIDDEN = 25.0  # see the module's second point: 1 / 0.2²
 _SURE = 3.0  # standard errors from which a coordinate's left-over is its own, not the common level
 _SIGNIFICANT = 2.0  # standard errors beyond which the common level counts as seen
 _LARGEST = 100.0  # times τ0²: no coordinate explains more than a hundred times the rewards' mean square
+_LEAST_ROWS = 3.0  # degrees of freedom: with fewer Student's tails have no variance
 _ODD = 2.0  # standard deviations of a task's score beyond which its left-over is of its own size
 _ODD_STEPS = 10
 
@@ -42,6 +44,26 @@ def tails(n_tasks: int, rank: int, z: float) -> float:
         (1.01, 1.63)
     """
     return float(student.isf(norm.sf(z), max(n_tasks - rank - 1, 1)) / z) ** 2
+
+
+def of_own_size(rows: Float, n_tasks: int, rank: int, z: float) -> Float:
+    """How much wider still a task of few rows is taken while no direction is shared, (T,); at least 1.
+
+    Then nothing says that tasks are of one size. Where they have a few directions in common which are not
+    seen yet, sizes of tasks are spread like sums of few squares, and what is known of a task's own comes from
+    its own rows: Student's quantile has their number of degrees of freedom, if that is less than T − 1.
+
+    Examples:
+        >>> of_own_size(np.array([5.0, 19.0, 100.0]), 20, 0, 4.0).round(2)
+        array([5.79, 1.  , 1.  ])
+        >>> of_own_size(np.array([5.0]), 20, 1, 4.0)
+        array([1.])
+    """
+    if rank > 0:
+        return np.ones(len(rows))
+    freedom, whose = np.unique(np.maximum(rows, _LEAST_ROWS), return_inverse=True)
+    wider: Float = (student.isf(norm.sf(z), freedom) / z) ** 2 / tails(n_tasks, rank, z)
+    return np.maximum(wider, 1.0)[whose]
 
 
 def left_over(hierarchy: Hierarchy, tails: float) -> Float:
@@ -155,24 +177,27 @@ def unequal_noise(error: Float, weight: Float) -> float:
     return max(1.0, float((weight * square).sum() / weight.sum()) / plain)
 
 
-def widened(info: Information, shared: Shared, added: Float, opened: Float, size: float) -> Posterior:
-    """The posterior of tasks whose left-over is `D + added` or of their own size.
+def widened(
+    info: Information, shared: Shared, scale: Float, added: Float, opened: Float, size: float
+) -> Posterior:
+    """The posterior of tasks whose left-over is `scale D + added` or of their own size.
 
     Args:
         info: the tasks' rows.
         shared: what tasks share, its left-over and directions widened already.
-        added: (T,) variance added to each task's left-over.
+        scale: (T,) factor of each task's left-over.
+        added: (T,) variance added to it.
         opened: (T, p, p) what all rows leave open of the shared part.
         size: τ0².
     """
-    post = _given(info, shared, np.ones(len(info.y)), added)
-    found, expected, chance = _scores(post, opened)
+    plain = _given(info, shared, np.ones(len(info.y)), added)
+    found, expected, chance = _scores(plain, opened)
     odd = np.flatnonzero(found > expected + _ODD * chance)
-    if len(odd) == 0:
-        return post
-    scale = np.ones(len(info.y))
-    scale[odd] = _own_scale(info.of_tasks(odd), shared, added[odd], opened[odd], size)
-    return _given(info, shared, scale, added)
+    if len(odd):
+        own = _own_scale(info.of_tasks(odd), shared, added[odd], opened[odd], size)
+        scale = scale.copy()
+        scale[odd] = np.maximum(scale[odd], own)
+    return plain if (scale == 1.0).all() else _given(info, shared, scale, added)
 
 
 def _given(info: Information, shared: Shared, scale: Float, added: Float) -> Posterior:

@@ -35,6 +35,11 @@ class ServeSettings(BaseModel):
             idle connection stays; stop_timeout: seconds that a stop waits for requests under way.
         max_connections: at one time; more are answered 503.
         refresh: seconds for which a status is reused, at least.
+
+    Examples:
+        >>> settings = ServeSettings(store="shop.banister", alpha=0.1, reward_range="0,1")
+        >>> settings.host, settings.port, settings.reward_range
+        ('127.0.0.1', 8080, (0.0, 1.0))
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

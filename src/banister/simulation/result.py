@@ -30,6 +30,13 @@ class Result:
         estimates: its estimate of Θ after each epoch, (d, T), or None where it had none.
         truths: Θ at the end of each epoch, (d, T).
         rank: how many directions the tasks truly share.
+
+    Examples:
+        >>> import banister as bn
+        >>> world = bn.Synthetic(dim=4, tasks=3, rank=1, actions=5)
+        >>> result = bn.simulate(world, bn.BaselineOnly(), epochs=2, rounds=10, seed=0)
+        >>> result.decisions.tolist(), result.violations.tolist()
+        ([30, 30], [0, 0])
     """
 
     policy: str

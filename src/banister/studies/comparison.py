@@ -99,6 +99,13 @@ class Comparison:
     Attributes:
         rows: every measure, one row per trial, policy and epoch.
         policies: their names, in the order given.
+
+    Examples:
+        >>> import banister as bn
+        >>> world = bn.Synthetic(dim=4, tasks=3, rank=1, actions=5)
+        >>> played = bn.compare(world, [bn.BaselineOnly(), bn.Oracle(world)], trials=2, epochs=1, rounds=10)
+        >>> played.frame["policy"].to_list(), played.trials.height
+        (['BaselineOnly', 'Oracle'], 4)
     """
 
     rows: pl.DataFrame

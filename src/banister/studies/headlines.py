@@ -9,11 +9,12 @@ from banister.report.intervals import share_interval
 from banister.report.numbers import number
 from banister.report.page import Headline
 from banister.report.summary import per_trial
-from banister.simulation.point import MOVIELENS
+from banister.simulation.point import MOVIELENS, RATED
 from banister.studies.claims import Judged
 from banister.studies.competitors import COMPETITORS
-from banister.studies.panels import DEFAULT
+from banister.studies.panels import DEFAULT, PANELS
 from banister.studies.verdicts import DEPENDS, FAILS, HOLDS, MISSING, UNDECIDED
+from banister.studies.workload import share
 
 if TYPE_CHECKING:
     import polars as pl
@@ -44,14 +45,15 @@ def _violations(rows: pl.DataFrame) -> list[Headline]:
 
     cards = []
     for policy in ("certified", "converged", "paper"):
-        trials = per_trial(rows).filter(pl.col("policy") == policy)
+        modelled = ~pl.col("point").str.starts_with(RATED)
+        trials = per_trial(rows).filter((pl.col("policy") == policy) & modelled)
         if trials.is_empty():
             continue
         bad = trials.filter(pl.col("violations") > 0).height
         most = share_interval(bad, trials.height)[2]
         words = (
-            f"trials with a violation: {COMPETITORS[policy].label}, over all settings run "
-            f"(at most {100 * most:.2g} % at 95 %)"
+            f"trials with a violation: {COMPETITORS[policy].label}, all settings but real ratings "
+            f"(at most {number(100 * most, 2)} % at 95 %)"
         )
         cards.append(Headline(f"{bad} of {trials.height:,}", words))
     return cards
@@ -69,20 +71,37 @@ def _regrets(rows: pl.DataFrame) -> list[Headline]:
     ]
 
 
-def remarks(rows: pl.DataFrame, record: dict[str, Any]) -> list[str]:
-    """What a reader must know before the figures: who played fewer trials, whose fits did not converge."""
+def _played(rows: pl.DataFrame) -> list[str]:
+    """How many trials stand behind the numbers: of the paper's panels, and of ours."""
     import polars as pl
 
-    notes = []
-    most = max((n for counts in record["trials"].values() for n in counts.values()), default=0)
-    counted = [pair for counts in record["trials"].values() for pair in counts.items()]
-    fewer = Counter(name for name, n in counted if n < most and name in COMPETITORS)
-    if fewer:
-        names = ", ".join(COMPETITORS[name].label for name, _ in fewer.most_common())
-        notes.append(
-            f"Not everyone plays all {most} trials at every point, because of what a trial costs: {names}. "
-            "The tables under the figures give the number."
-        )
+    counts = per_trial(rows).group_by("point", "policy").agg(n=pl.col("trial").n_unique())
+    full = {
+        (point.name, name)
+        for panel in PANELS.values()
+        if share(panel.id) == 1.0
+        for point in panel.points
+        for name in panel.policies
+    }
+    paper: list[int] = []
+    ours: list[int] = []
+    for point, policy, n in counts.iter_rows():
+        (paper if (point, policy) in full else ours).append(n)
+    parts = [(paper, "in the paper’s panels"), (ours, "in what is beyond them")]
+    said = ", ".join(f"{_span(numbers)} {words}" for numbers, words in parts if numbers)
+    return [f"Trials of a policy at a point: {said}. The tables under the figures give each number."]
+
+
+def _span(numbers: list[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def remarks(rows: pl.DataFrame, record: dict[str, Any]) -> list[str]:
+    """What a reader must know before the figures: who played how many trials, whose fits did not converge."""
+    import polars as pl
+
+    notes = _played(rows)
     complaints = per_trial(rows).group_by("policy").agg(pl.col("warnings").sum(), n=pl.len())
     for policy, count, n in complaints.sort("policy").iter_rows():
         if count:

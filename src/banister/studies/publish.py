@@ -143,14 +143,16 @@ def _policies(rows: pl.DataFrame) -> list[tuple[str, str]]:
 
 def _settings(rows: pl.DataFrame, record: dict[str, Any]) -> list[tuple[str, str]]:
     spent = sum(session["seconds"] for session in record["sessions"])
-    counts = _trials(rows)
+    counts, sessions = _trials(rows), len(record["sessions"])
     made = record["made_with"]
+    several = f"{counts[0]} to {counts[-1]} by point and policy; the tables say how many"
+    movies = [("MovieLens", "d = 100, T = 5, r = 1, gaps filled by collaborative filtering")]
     return [
         ("default setting", _DEFAULT_TEXT),
-        ("MovieLens", "d = 100, T = 5, r = 1, gaps filled by collaborative filtering"),
-        ("trials", f"{counts[0]} to {counts[-1]} by point and policy; the tables say how many"),
+        *(movies if rows["point"].str.starts_with("movielens").any() else []),
+        ("trials", several if len(counts) > 1 else f"{counts[0]} of every policy"),
         ("seed", str(record["seed"])),
-        ("time", f"{spent / 60:.1f} minutes in {len(record['sessions'])} session(s)"),
+        ("time", f"{spent / 60:.1f} minutes" + (f" in {sessions} sessions" if sessions > 1 else "")),
         ("banister", f"{made['banister']} {made['revision']}".strip()),
         ("libraries", ", ".join(f"{k} {made[k]}" for k in ("python", "numpy", "scipy", "numba", "polars"))),
         ("machine", f"{made['processor']}, {made['cores']} cores, {made['system']}"),
