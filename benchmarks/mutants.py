@@ -374,7 +374,7 @@ MUTANTS = [
     ),
     *mutants(
         "safety/gates.py",
-        ("shut-all", "self.codes[self.codes == OPEN] = reason", "self.codes[0] = reason", "a change of all shuts one"),
+        ("shut-all", "codes[codes == OPEN] = reason", "codes[0] = reason", "a change of all shuts one"),
         ("new-open", "np.where(belief.known, OPEN, shut)", "np.where(belief.known | True, OPEN, shut)", "unknown tasks are open"),
     ),
     *mutants(
@@ -392,7 +392,7 @@ MUTANTS = [
         ("all-crowded", "rows[t, _LAST] >= apart", "rows[t, _LAST] >= 0", "one busy task passes for all"),
         ("few-residuals", "_LEAST = 100", "_LEAST = 0", "ranks among few say something"),
         ("unknown-watched", "if t >= n or not known[t]:", "if t >= n:", "tasks without a belief ring"),
-        ("state-lost", "self._rows[task] = row", "self._rows[task, :_LAST] = row[:_LAST]", "what was put back is not as it was"),
+        ("state-lost", "self._rows[streams] = rows", "self._rows[streams, :_LAST] = rows[:, :_LAST]", "what was put back is not as it was"),
     ),
     *mutants(
         "learner/memory.py",
@@ -408,7 +408,8 @@ MUTANTS = [
         ("retracted-size", "counted = next((p.tamed[number] for p in mine if number in p.tamed), y)", "counted = y",
          "a wild reward taken back takes more than it brought"),
         ("pairs-lost", "np.flatnonzero(which)[:-PAIRED]", "np.flatnonzero(which)", "claims are judged by nothing"),
-        ("late-snapshot", "dict(self.since)", "self.since", "a snapshot changes"),
+        ("late-snapshot", "self.since = {**self.since, task: max(since, self.since.get(task, 0))}",
+         "self.since[task] = max(since, self.since.get(task, 0))", "a snapshot changes"),
         ("retracted", "kept &= ~np.isin(number", "kept |= np.isin(number", "rewards taken back are learned from"),
         ("sample-old", "task, X = task[-SAMPLE:], X[-SAMPLE:]", "task, X = task[:SAMPLE], X[:SAMPLE]", "old offers stay"),
     ),
@@ -450,7 +451,10 @@ MUTANTS = [
         ("claims-kept", "self._disagreed: dict[int, int] = {}", "self._disagreed: dict[int, int] = getattr(self, '_disagreed', {})",
          "wrong claims of old beliefs count"),
         ("settled", "_RARELY = 0.02", "_RARELY = 2.0", "refits stop while much is uncertain"),
-        ("state", "self.gates.codes[:] = codes", "pass", "what was put back stays shut"),
+        ("state", "self.gates.codes, self._disagreed, self.memory.since, self._asked, self._kept = state",
+         "_, self._disagreed, self.memory.since, self._asked, self._kept = state", "what was put back stays shut"),
+        ("state-shared", "codes[task] = OPEN  # as it was, for who has kept these codes", "pass",
+         "a gate that a failed call shut stays shut"),
         ("unwatched", "return self.check(task, x, y, number)", "return []", "rewards are not looked at"),
     ),
 ]  # fmt: skip

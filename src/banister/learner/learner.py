@@ -21,7 +21,7 @@ from banister.safety.belief import Belief
 from banister.safety.believer import Believer
 from banister.safety.constraint import Constraint
 from banister.safety.gates import EVERY_TASK, Gates
-from banister.safety.reasons import CERTIFIED, DRIFT, NEW_TASK, NO_DATA, OPEN
+from banister.safety.reasons import CERTIFIED, DISAGREES, DRIFT, NEW_TASK, NO_DATA, OPEN
 from banister.safety.watch import Alarm, Watch
 
 _RARELY = 0.02  # share of requests that stay
@@ -81,6 +81,7 @@ class Learner:
         out = Verdicts(
             np.full(m, -1), np.full(m, np.nan), self.constraint.floor(high), np.full(m, self.unknown_task())
         )
+        self.gates.codes = self.gates.codes.copy()  # compiled code shuts gates on its way
         known = task < len(self.gates.codes)
         columns = (task, actions, baseline, index, low, high, std)
         if not self.gates.any_open:
@@ -139,6 +140,9 @@ class Learner:
         self._judge(columns, self._one)
         out = self._one
         why = int(out.code[0])
+        if why == DISAGREES:
+            codes[task] = OPEN  # as it was, for who has kept these codes
+            self.gates.shut(task, DISAGREES)
         self._count(1, why != CERTIFIED)
         return int(out.chosen[0]), float(out.bound[0]), float(out.floor[0]), why
 
@@ -149,7 +153,7 @@ class Learner:
         """
         if task in self._disagreed or not self.gates.any_open:
             return None
-        self._disagreed[task] = number
+        self._disagreed = {**self._disagreed, task: number}
         many = len(self._disagreed) >= max(_FEW, _SHARE * int(self.belief.known.sum()))
         whose = EVERY_TASK if many else task
         self.forget(whose, number)
@@ -164,7 +168,8 @@ class Learner:
 
     def check(self, task: int, x: Float, y: float, number: int) -> list[Alarm]:
         """Compare a reward that the belief has not seen with it."""
-        return self._rung(self.watch.see(task, x, y, number))
+        alarms = self.watch.see(task, x, y, number)
+        return self._rung(alarms) if alarms else alarms
 
     def check_many(self, task: Int, X: Float, y: Float, number: Int) -> list[Alarm]:
         """The same of many, in turn."""
@@ -194,16 +199,15 @@ class Learner:
         self.memory.forget(task, since)
 
     def state(self) -> tuple[Any, ...]:
-        """What deciding and alarms may change besides the watch, to be handed to `put_back`."""
-        return (
-            self.gates.codes.copy(), dict(self._disagreed), dict(self.memory.since),
-            self._asked, self._kept,
-        )  # fmt: skip
+        """What deciding and alarms may change besides the watch, to be handed to `put_back`.
+
+        Nothing is copied: changes make new objects.
+        """
+        return self.gates.codes, self._disagreed, self.memory.since, self._asked, self._kept
 
     def put_back(self, state: tuple[Any, ...]) -> None:
         """As it was."""
-        codes, self._disagreed, self.memory.since, self._asked, self._kept = state
-        self.gates.codes[:] = codes
+        self.gates.codes, self._disagreed, self.memory.since, self._asked, self._kept = state
 
     def refit(self, n_tasks: int, decisions: int) -> None:
         """A new belief from everything that counts."""

@@ -92,6 +92,7 @@ class Ledger(Protocol):
     """An append-only record of decisions, rewards, alarms and models. Not thread-safe: its owner locks."""
 
     where: str
+    open: bool  # whether a transaction is
     shared: bool  # whether other processes may write too
     gapless: bool  # whether ids count decisions; else some were never used
 
@@ -112,6 +113,15 @@ class Ledger(Protocol):
         With `alone` no other writer comes in between, and the head is exact. Without, a shared ledger may
         raise `Overtaken` at any step; the next transaction then is alone.
         """
+
+    def begin(self, alone: bool = False) -> None:
+        """The first half of a transaction, for who cannot use a block."""
+
+    def commit(self) -> None:
+        """The second half, if all went well."""
+
+    def roll_back(self, failure: BaseException | None = None) -> None:
+        """The second half, if not; an error in the database's own words is raised again in ours."""
 
     def still(self) -> AbstractContextManager[None]:
         """Reads within see one moment, whatever others write."""
