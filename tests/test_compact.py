@@ -9,13 +9,13 @@ from banister.learner.memory import Memory
 from banister.online.bandit import SafeBandit
 from banister.online.model import Marks, Model
 from banister.online.model_file import pack, unpack
-from banister.safety import _matrix_kernels, compact, gathering, posterior
+from banister.safety import _matrix_kernels, _small_kernels, compact, gathering, posterior
 from banister.safety import believer as module
 from banister.safety.believer import Believer
 from banister.safety.compact import PerTask
 from banister.safety.constraint import Constraint
 from banister.safety.opened import Open
-from banister.safety.stored import Stored
+from banister.safety.stored import diagonal, exactly
 from banister.safety.watch import Watch
 from belief_world import World
 
@@ -40,7 +40,7 @@ def both(monkeypatch):
 @pytest.fixture
 def coarse(monkeypatch):
     """The same of noisier rewards without claims, whose rows are stored in one byte and in two."""
-    world = World(T=12, d=4, noise=1.0)
+    world = World(T=12, d=4, noise=1.2)
     seen = world.seen(25, claims=False)
     dense = Believer().believe(seen, T, 500)
     monkeypatch.setattr(module, "DENSE", 0)
@@ -97,7 +97,7 @@ def test_products_with_rows_are_those_with_the_dense_matrices(both):
     rng = np.random.default_rng(0)
     for t in range(T):
         V, away = rows.V[t], rows.away[t]
-        for of in (rows.matrices(t), dense.matrices(t)):
+        for of in (_matrix_kernels.taken(b.matrices(t), t) for b in (rows, dense)):
             x, out = rng.standard_normal(len(V)), np.empty(len(V))
             _matrix_kernels.times(of, x, out)
             np.testing.assert_allclose(out, V @ x, rtol=1e-9, atol=1e-9 * np.abs(V).max())
@@ -115,28 +115,18 @@ def test_products_where_much_is_open(k):
     p, q = 5, k + 1
     A = rng.standard_normal((q * p, q * p))
     opened = Open.of_precision(A @ A.T + np.eye(q * p), q)
+    D = rng.random((1, p)) + 0.1
+    rows, more, tied = exactly(diagonal(rng.standard_normal((1, 3, p)), D), k)
     of = compact.Compact(
-        [Stored.exact(rng.standard_normal((1, 3, p)), k)], np.zeros((k, p)), np.ones(1),
-        rng.standard_normal((p, k)), rng.random((1, p)) + 0.1,
+        [rows], np.zeros((k, p)), more, tied, rng.standard_normal((p, k)), D,
         np.column_stack([np.ones(1), rng.standard_normal((1, k))]), opened, np.zeros(1, dtype=int),
     )  # fmt: skip
-    V, away = of.of(0)
+    (V, away), rows = of.of(0), _matrix_kernels.taken(of.coded(0), 0)
     x, out = rng.standard_normal(p), np.empty(p)
-    assert _matrix_kernels.square(of.factored(0), x, out) == pytest.approx(x @ V @ x, rel=1e-12)
+    assert _matrix_kernels.square(rows, x, out) == pytest.approx(x @ V @ x, rel=1e-12)
     np.testing.assert_allclose(out, away.T @ x, rtol=1e-11)
-    _matrix_kernels.times(of.factored(0), x, out)
+    _matrix_kernels.times(rows, x, out)
     np.testing.assert_allclose(out, V @ x, rtol=1e-11)
-
-
-def test_rows_prepared_are_kept_for_a_few_tasks(both, monkeypatch):
-    _, _, rows = both
-    monkeypatch.setattr(compact, "_LAST", 3)
-    first = rows.matrices(0)
-    assert rows.matrices(0) is first
-    for t in range(1, 5):
-        rows.matrices(t)
-    assert len(rows.V.source._prepared) <= 3
-    assert rows.matrices(0) is not first
 
 
 def test_only_the_last_few_are_kept(both, monkeypatch):
@@ -221,12 +211,36 @@ def test_a_model_without_shared_directions_comes_back(monkeypatch):
 def test_a_model_of_whole_rows_as_they_were_written_once_is_read(both):
     _, _, rows = both
     meta, arrays = unpack(model_of(rows)[0], "x")
-    for name in ("rows_1", "rows_2", "step", "fix", "dual", "more"):
+    for name in ("rows_1", "rows_2", "step", "fix", "dual", "more", "tied"):
         del arrays[name]
     arrays["rows_of"] = arrays["rows_of"][:, :2]
     again = Model.from_bytes(pack(meta, arrays), "x")[0].belief
     for t in range(T):
-        np.testing.assert_array_equal(again.V[t], rows.V[t])
+        np.testing.assert_allclose(again.V[t], rows.V[t], rtol=1e-9, atol=1e-15)
+
+
+def test_a_model_of_rows_that_were_not_turned_is_read(both):
+    """As they were written once: turned when they are read."""
+    _, _, rows = both
+    meta, arrays = unpack(model_of(rows)[0], "x")
+    del arrays["tied"]
+    n, r = rows.V.source.blocks[0].codes.shape[:2]
+    turn = np.linalg.qr(np.random.default_rng(0).standard_normal((n, r, r)))[0]
+    first = turn @ arrays["rows"][: n * r].reshape(n, r, -1)
+    arrays["rows"] = np.concatenate([first.reshape(n * r, -1), arrays["rows"][n * r :]])
+    again = Model.from_bytes(pack(meta, arrays), "x")[0].belief
+    for t in range(T):
+        np.testing.assert_allclose(again.V[t], rows.V[t], rtol=1e-9, atol=1e-15)
+
+
+def test_a_model_of_coarse_rows_that_were_not_turned_is_read(coarse):
+    _, _, rows = coarse
+    meta, arrays = unpack(model_of(rows)[0], "x")
+    del arrays["tied"]
+    again = Model.from_bytes(pack(meta, arrays), "x")[0].belief
+    np.testing.assert_array_equal(again.V.source.more, rows.V.source.more)
+    for t in range(12):
+        np.testing.assert_allclose(again.V[t], rows.V[t], rtol=0.01, atol=0.01 * np.abs(rows.V[t]).max())
 
 
 FAULTS = [
@@ -238,6 +252,8 @@ FAULTS = [
     ("fix", lambda a: a[:, 1:], "'fix' has shape"),
     ("dual", lambda a: a[1:], "'dual' has shape"),
     ("more", lambda a: a[1:], "'more' has shape"),
+    ("tied", lambda a: a[1:], "'tied' has shape"),
+    ("tied", lambda a: a + 1.0, "'tied' holds"),
     ("more", lambda a: a - 0.5, "'more' holds"),
     ("more", lambda a: a + 0.5, "'more' holds"),
     ("rows", lambda a: np.ones((1, 5)), "'rows' has shape"),
@@ -268,10 +284,10 @@ def test_products_with_dense_matrices_are_those_of_numpy():
         root = rng.normal(size=(3, p, p))
         A, X, of = root @ np.swapaxes(root, 1, 2), rng.normal(size=(5, p)), rng.integers(3, size=5)
         found = np.empty(5)
-        _matrix_kernels.quadratics(A, of, X, found)
+        _small_kernels.quadratics(A, of, X, found)
         np.testing.assert_allclose(found, np.einsum("ni,nij,nj->n", X, A[of], X), rtol=1e-10)
         product, turned = np.empty(p), np.ones(p)
-        _matrix_kernels.product(root[0], X[0], product)
-        _matrix_kernels.add_transposed(root[0], X[0], turned)
+        _small_kernels.product(root[0], X[0], product)
+        _small_kernels.add_transposed(root[0], X[0], turned)
         np.testing.assert_allclose(product, root[0] @ X[0], rtol=1e-10, atol=1e-12)
         np.testing.assert_allclose(turned, 1.0 + root[0].T @ X[0], rtol=1e-10, atol=1e-12)

@@ -256,7 +256,7 @@ def test_many_rewards_are_learned_as_one_after_the_other():
     rewards = [(r.id, ledger.find(r.id), r.value) for r in ledger.rewards()]
     single, many = stores(bandit, 2)
     for number, played, value in rewards:
-        single.learn(number, played, value)
+        single.learn_many([(number, played, value)])
         assert single.memory is not None
     many.learn_many(rewards)
     many.learn_many([])
@@ -279,7 +279,7 @@ def test_rewards_count_before_they_are_taken_in():
     ledger = bandit._engine.store.ledger
     (store,) = stores(bandit, 1)
     for n, reward in enumerate(ledger.rewards(), start=1):
-        store.learn(reward.id, ledger.find(reward.id), reward.value)
+        store.learn_many([(reward.id, ledger.find(reward.id), reward.value)])
         assert (store.plays, store.rewards) == (n, n)
     assert len(store.memory.plays) == 60
 

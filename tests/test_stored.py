@@ -16,7 +16,7 @@ from banister.safety.constraint import Constraint
 from banister.safety.opened import Open
 from banister.safety.posterior import Shared
 from banister.safety.reasons import DISAGREES
-from banister.safety.stored import MOST, Stored, Storing
+from banister.safety.stored import MOST, Stored, Storing, diagonal, exactly
 from belief_world import belief
 
 KINDS = [np.int8, np.int16]
@@ -38,18 +38,17 @@ class Task:
         self.storing = Storing.of(self.wide, self.open, self.left)
         self.x = rng.standard_normal((40, p))
 
-    def compact(self, rows=None, more=None):
-        rows = Stored.exact(self.R, self.wide.rank) if rows is None else rows
-        more = np.ones(1) if more is None else more
+    def compact(self, kept=None):
+        rows, more, tied = exactly(diagonal(self.R, self.D), self.wide.rank) if kept is None else kept
         return Compact(
-            [rows], self.storing.dual, more, self.wide.L, self.D, self.c, self.open, np.zeros(1, dtype=int)
-        )
+            [rows], self.storing.dual, more, tied, self.wide.L, self.D, self.c, self.open,
+            np.zeros(1, dtype=int),
+        )  # fmt: skip
 
-    def rounded(self, kind):
-        """Stored in this kind whatever it costs."""
-        rows = Stored.rounded(self.R, kind, self.wide.L)
-        error = self.R - rows.rows(self.storing.dual)
-        return self.compact(rows, self.storing._more(error, self.D, self.c))
+    def rounded(self, kind, turned=True):
+        """Stored in this kind whatever it costs; `turned` to be diagonal, or as the rows are."""
+        R = diagonal(self.R, self.D) if turned else self.R
+        return self.compact(self.storing._kept(R, Stored.rounded(R, kind, self.wide.L), self.D, self.c))
 
     def variances(self, of):
         """What decisions take for the variance of each x, with what is not known of the left-over."""
@@ -67,9 +66,10 @@ tasks = st.builds(
 
 
 @settings(deadline=None, max_examples=150)
-@given(tasks, st.sampled_from(KINDS))
-def test_no_variance_is_below_the_exact_one(task, kind):
-    exact, coarse = task.compact(), task.rounded(kind)
+@given(tasks, st.sampled_from(KINDS), st.booleans())
+def test_no_variance_is_below_the_exact_one(task, kind, turned):
+    """Not even of rows that are far from diagonal: what that costs is counted."""
+    exact, coarse = task.compact(), task.rounded(kind, turned)
     if not np.isfinite(coarse.more).all():
         return
     true, found = task.variances(exact), task.variances(coarse)
@@ -97,23 +97,27 @@ def test_products_with_coarse_rows_are_those_with_their_matrices(task):
     of = task.rounded(np.int16)
     if not np.isfinite(of.more).all():
         return
-    V, away = of.of(0)
+    (V, away), rows = of.of(0), _matrix_kernels.taken(of.coded(0), 0)
     for x in task.x[:3]:
-        out = np.empty(len(x))
-        assert _matrix_kernels.square(of.factored(0), x, out) == pytest.approx(x @ V @ x, rel=1e-9)
+        out, sketch = np.empty(len(x)), np.empty(len(x))
+        assert _matrix_kernels.square(rows, x, out) == pytest.approx(x @ V @ x, rel=1e-9)
         np.testing.assert_allclose(out, away.T @ x, rtol=1e-8, atol=1e-9 * np.abs(x).max())
-        assert _matrix_kernels.at_least(of.factored(0), x) <= x @ V @ x
-        _matrix_kernels.times(of.factored(0), x, out)
+        least = _matrix_kernels.at_least(rows, x, out)
+        assert least <= x @ V @ x
+        assert _matrix_kernels.sketched(rows, x, sketch) == pytest.approx(least, abs=1e-9 * (x @ V @ x))
+        y = task.x[3]
+        both = least + 2 * y @ sketch + _matrix_kernels.at_least(rows, y, out)
+        assert both <= (x + y) @ V @ (x + y) * (1 + 1e-9)
+        _matrix_kernels.times(rows, x, out)
         np.testing.assert_allclose(out, V @ x, rtol=1e-8, atol=1e-9 * np.abs(V).max() * np.abs(x).max())
 
 
 def test_a_cheap_bound_is_tight_where_only_the_left_over_is_open():
     task = Task(1, k=0, open_=1e-12)
-    of = task.compact().factored(0)
+    of = _matrix_kernels.taken(task.compact().coded(0), 0)
     for x in task.x:
-        assert _matrix_kernels.at_least(of, x) == pytest.approx(
-            _matrix_kernels.square(of, x, np.empty(6)), rel=1e-6
-        )
+        found = _matrix_kernels.square(of, x, np.empty(6))
+        assert _matrix_kernels.at_least(of, x, np.empty(6)) == pytest.approx(found, rel=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -139,10 +143,11 @@ def test_coarse_rows_hide_no_contradiction(seed):
 def test_as_few_bytes_as_will_do():
     quiet, clear, exact = (Task(0, size=size, loud=1.0, open_=0.1) for size in (0.1, 10.0, 1e6))
     found = [t.storing.store(t.R, t.D, t.c) for t in (quiet, clear, exact)]
-    assert [s.codes.dtype for s, _ in found] == [np.int8, np.int16, np.float64]
-    assert all(1.0 <= more[0] <= stored._USUALLY for _, more in found)
+    assert [kept.rows.codes.dtype for kept in found] == [np.int8, np.int16, np.float64]
+    assert all(1.0 <= kept.more[0] <= stored._USUALLY for kept in found)
     assert found[2][1][0] == 1.0
-    np.testing.assert_array_equal(found[2][0].one(0, exact.storing.dual), exact.R[0])
+    rows = found[2][0].one(0, exact.storing.dual)
+    np.testing.assert_allclose(rows.T @ rows, exact.R[0].T @ exact.R[0], rtol=1e-9)
 
 
 def test_a_block_stays_coarse_for_one_task_a_little_off_and_not_for_one_far_off():
@@ -150,7 +155,7 @@ def test_a_block_stays_coarse_for_one_task_a_little_off_and_not_for_one_far_off(
     R, D, c = (np.repeat(a, 3, axis=0) for a in (task.R, task.D, task.c))
     for times, kind in ((4.0, np.int8), (60.0, np.int16)):
         louder = R * np.array([1.0, 1.0, times])[:, None, None]
-        rows, more = task.storing.store(louder, D, c)
+        rows, more, _ = task.storing.store(louder, D, c)
         assert rows.codes.dtype == kind
         assert more.max() <= MOST
 
@@ -160,6 +165,30 @@ def test_products_with_shared_directions_are_as_good_as_exact():
     rows = Stored.rounded(task.R, np.int8, task.wide.L).one(0, task.storing.dual)
     assert np.abs(rows - task.R[0]).max() > 1e-4
     np.testing.assert_allclose(rows @ task.wide.L, task.R[0] @ task.wide.L, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("r", [0, 1, 5, 9])
+def test_turned_rows_say_the_same_and_are_diagonal(r):
+    task = Task(2, r=r, size=100.0)
+    R = diagonal(task.R, task.D)
+    assert R.shape == (1, min(r, 6), 6)
+    scale = max(float((task.R**2).sum()), 1.0)
+    np.testing.assert_allclose(R[0].T @ R[0], task.R[0].T @ task.R[0], rtol=1e-9, atol=1e-12 * scale)
+    tau, tied = stored._off_diagonal(R, task.D)
+    assert tau[0] <= 1e-10
+    assert tied[0] <= 2 * stored._ROUNDING
+
+
+def test_what_is_off_the_diagonal_is_counted():
+    """Rows as they come make the same estimate wider, and are known to."""
+    wider = 0
+    for seed in range(20):
+        task = Task(seed, size=0.3)
+        rows = task.rounded(np.int16, turned=False)
+        assert rows.more[0] > task.rounded(np.int16).more[0]
+        rows.more[:] = 1.0
+        wider += (task.variances(rows) > 1.001 * task.variances(task.compact())).any()
+    assert wider > 15
 
 
 def test_rows_of_zeros_and_without_numbers():

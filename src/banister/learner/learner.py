@@ -16,12 +16,12 @@ from banister.contract import Bool
 from banister.data import Float, Int
 from banister.learner.memory import Memory, Snapshot
 from banister.safety import _kernels
+from banister.safety._matrix_kernels import Matrices
 from banister.safety.belief import Belief
 from banister.safety.believer import Believer
-from banister.safety.compact import PerTask
 from banister.safety.constraint import Constraint
 from banister.safety.gates import EVERY_TASK, Gates
-from banister.safety.reasons import CERTIFIED, DRIFT, NEW_TASK, NO_DATA, OPEN
+from banister.safety.reasons import CERTIFIED, DISAGREES, DRIFT, NEW_TASK, NO_DATA, OPEN
 from banister.safety.watch import Alarm, Watch
 
 _RARELY = 0.02  # share of requests that stay
@@ -61,10 +61,8 @@ class Learner:
         self._disagreed: dict[int, int] = {}
         self._asked = self._kept = 0
         b, c = belief, self.constraint
-        self._frozen = (
-            c.literal, c.alpha, b.frame.shift, b.frame.scale, b.frame.reward,
-            b.mean, b.dense, b.left, b.z, b.labelled, b.label_error,
-        )  # fmt: skip
+        self._means = c.literal, c.alpha, b.frame.shift, b.frame.scale, b.frame.reward, b.mean
+        self._dense, self._doubts = b.dense, (b.left, b.z, b.labelled, b.label_error)
 
     @property
     def settled(self) -> bool:
@@ -83,6 +81,7 @@ class Learner:
         out = Verdicts(
             np.full(m, -1), np.full(m, np.nan), self.constraint.floor(high), np.full(m, self.unknown_task())
         )
+        self.gates.codes = self.gates.codes.copy()  # compiled code shuts gates on its way
         known = task < len(self.gates.codes)
         columns = (task, actions, baseline, index, low, high, std)
         if not self.gates.any_open:
@@ -99,30 +98,25 @@ class Learner:
 
     def _judge(self, columns: tuple[Any, ...], out: Verdicts) -> None:
         """Verdicts on requests of known tasks; task by task where covariances are kept as rows."""
-        if not isinstance(self.belief.V, PerTask):
-            _kernels.judge(*columns, *self._frozen, self.gates.codes, *out)
+        if self._dense is not None:
+            self._judge_by(self._dense, columns, out)
             return
-        task, *rest = columns
+        task = columns[0]
         if len(task) == 1 and self.gates.is_open(task[0]):
-            self._judge_task(task[0], rest, out)
+            self._judge_by(self.belief.matrices(task[0]), columns, out)
             return
         shut = self.gates.codes[task] != OPEN
         out.code[shut] = self.gates.codes[task[shut]]
         for t in np.unique(task[~shut]).tolist():
             mine = np.flatnonzero(task == t)
             part = Verdicts(out.chosen[mine], out.bound[mine], out.floor[mine], out.code[mine])
-            self._judge_task(t, [column[mine] for column in rest], part)
+            self._judge_by(self.belief.matrices(t), tuple(column[mine] for column in columns), part)
             for whole, some in zip(out, part, strict=True):
                 whole[mine] = some
 
-    def _judge_task(self, task: int, rest: list[Any], out: Verdicts) -> None:
-        """Verdicts on requests of one task, from its rows."""
-        b, c, one = self.belief, self.constraint, slice(task, task + 1)
-        _kernels.judge(
-            np.zeros(len(out.code), dtype=np.int64), *rest, c.literal, c.alpha,
-            b.frame.shift, b.frame.scale, b.frame.reward, b.mean[one], b.matrices(task), b.left, b.z[one],
-            b.labelled[one], b.label_error, self.gates.codes[one], *out,
-        )  # fmt: skip
+    def _judge_by(self, matrices: Matrices, columns: tuple[Any, ...], out: Verdicts) -> None:
+        """With the matrices of all tasks, or those of the one task that requests are of."""
+        _kernels.judge(*columns, *self._means, matrices, *self._doubts, self.gates.codes, *out)
 
     def _count(self, asked: int, kept: int) -> None:
         self._asked += asked
@@ -136,7 +130,7 @@ class Learner:
         if task >= len(codes) or codes[task] != OPEN:
             code = int(codes[task]) if task < len(codes) else self.unknown_task()
             self._count(1, 1)
-            return -1, math.nan, float(_kernels.floor_of(high, self.constraint.alpha, self._frozen[0])), code
+            return -1, math.nan, float(_kernels.floor_of(high, self.constraint.alpha, self._means[0])), code
         self._task[0], self._index[0] = task, baseline
         self._low[0], self._high[0], self._std[0] = low, high, std
         columns = (
@@ -146,6 +140,9 @@ class Learner:
         self._judge(columns, self._one)
         out = self._one
         why = int(out.code[0])
+        if why == DISAGREES:
+            codes[task] = OPEN  # as it was, for who has kept these codes
+            self.gates.shut(task, DISAGREES)
         self._count(1, why != CERTIFIED)
         return int(out.chosen[0]), float(out.bound[0]), float(out.floor[0]), why
 
@@ -156,7 +153,7 @@ class Learner:
         """
         if task in self._disagreed or not self.gates.any_open:
             return None
-        self._disagreed[task] = number
+        self._disagreed = {**self._disagreed, task: number}
         many = len(self._disagreed) >= max(_FEW, _SHARE * int(self.belief.known.sum()))
         whose = EVERY_TASK if many else task
         self.forget(whose, number)
@@ -171,7 +168,12 @@ class Learner:
 
     def check(self, task: int, x: Float, y: float, number: int) -> list[Alarm]:
         """Compare a reward that the belief has not seen with it."""
-        return self._rung(self.watch.see(task, x, y, number))
+        alarms = self.watch.see(task, x, y, number)
+        return self._rung(alarms) if alarms else alarms
+
+    def check_many(self, task: Int, X: Float, y: Float, number: Int) -> list[Alarm]:
+        """The same of many, in turn."""
+        return self._rung(self.watch.see_many(task, X, y, number))
 
     def _rung(self, alarms: list[Alarm]) -> list[Alarm]:
         """Each shuts gates from where its change began."""
@@ -189,7 +191,7 @@ class Learner:
     ) -> list[Alarm]:
         """Take in many rewards."""
         self.memory.plays.extend(task, X, y, is_baseline, claim, number)
-        return self._rung(self.watch.see_many(task, X, y, number))
+        return self.check_many(task, X, y, number)
 
     def forget(self, task: int, since: int) -> None:
         """A task, or with `EVERY_TASK` all, has changed at decision `since`: shut, and learn anew."""
@@ -197,16 +199,15 @@ class Learner:
         self.memory.forget(task, since)
 
     def state(self) -> tuple[Any, ...]:
-        """What deciding and alarms may change besides the watch, to be handed to `put_back`."""
-        return (
-            self.gates.codes.copy(), dict(self._disagreed), dict(self.memory.since),
-            self._asked, self._kept,
-        )  # fmt: skip
+        """What deciding and alarms may change besides the watch, to be handed to `put_back`.
+
+        Nothing is copied: changes make new objects.
+        """
+        return self.gates.codes, self._disagreed, self.memory.since, self._asked, self._kept
 
     def put_back(self, state: tuple[Any, ...]) -> None:
         """As it was."""
-        codes, self._disagreed, self.memory.since, self._asked, self._kept = state
-        self.gates.codes[:] = codes
+        self.gates.codes, self._disagreed, self.memory.since, self._asked, self._kept = state
 
     def refit(self, n_tasks: int, decisions: int) -> None:
         """A new belief from everything that counts."""

@@ -75,7 +75,7 @@ class Memory:
 
     def forget(self, task: int, since: int) -> None:
         """Rows of a task, or of all, from before decision `since` no longer count."""
-        self.since[task] = max(since, self.since.get(task, 0))
+        self.since = {**self.since, task: max(since, self.since.get(task, 0))}
 
     def retract(self, number: int, task: int, x: Float, y: float, is_baseline: bool) -> None:
         """The reward of decision `number` no longer counts."""
@@ -87,7 +87,7 @@ class Memory:
         return Snapshot(
             self.plays.view(),
             self.labels.view(),
-            dict(self.since),
+            self.since,
             dict(self.retracted),
             self._offered_task[:n].copy(),
             self._offered[:n].copy(),

@@ -23,7 +23,7 @@ from banister.learner.account import Account
 from banister.learner.drawer import Drawer
 from banister.learner.learner import Learner
 from banister.learner.memory import Memory
-from banister.online._digest import digests
+from banister.online._digest import digest
 from banister.online.chain import problems
 from banister.online.head import Receipt
 from banister.online.ledger import Ledger
@@ -244,7 +244,7 @@ class _Replay:
 
     def _whole(self, record: DecisionRecord, actions: Float) -> None:
         self.found.whole += 1
-        if int(digests(actions[None])[0]) != record.digest:
+        if digest(actions) != record.digest:
             self.found.blame(f"Decision {record.id}: the action set is not the one its digest was taken of.")
         if record.action >= 0 and not np.array_equal(actions[record.action], record.played):
             self.found.blame(

@@ -20,7 +20,7 @@ from banister.features.base import Features
 from banister.features.baseline import Baseline
 from banister.features.frames import Logs, read_frame
 from banister.online import files, raw
-from banister.online._digest import digests
+from banister.online._digest import digest
 from banister.online.audit import Audit, audit
 from banister.online.batch import check_batch, decide_batch
 from banister.online.batch_rewards import reward_batch
@@ -258,15 +258,16 @@ class SafeBandit:
                 "baseline_reward": baseline_reward, "baseline_reward_std": baseline_reward_std, "key": key,
             }  # fmt: skip
             return raw.decide(self, task, actions, context, offered, baseline, given)
-        begin, name = time.perf_counter(), check_key(key)
+        begin, name = time.perf_counter(), None if key is None else check_key(key)
         request = check_request(
             task, actions, baseline, baseline_reward, baseline_reward_std, self._engine.store.dim
         )
-        digest = int(digests(request.actions[None])[0])
+        mark = digest(request.actions)
         with self._lock:
-            self._engine.check_open(request.actions.shape[1])
-            decision = self._engine.decide(request, digest, self._mixture, name)
-        _log_if_slow("decide", begin)
+            self._engine.check_open()
+            decision = self._engine.decide(request, mark, self._mixture, name)
+        if time.perf_counter() - begin > _SLOW:
+            _log_slow("decide", begin)
         return decision
 
     @overload
@@ -332,13 +333,14 @@ class SafeBandit:
         Returns "accepted"; or why it was ignored: "duplicate", "expired", or "retracted" for a decision whose
         reward was taken back. With the `key` of the call that was accepted it is "accepted" again.
         """
-        begin, name = time.perf_counter(), check_key(key)
+        begin, name = time.perf_counter(), None if key is None else check_key(key)
         number, value = check_id(id), check_number(reward, "reward")
         with self._lock:
             self._engine.check_open()
             self._engine.check_reward(value)
             outcome = self._engine.reward(number, value, name)
-        _log_if_slow("reward", begin)
+        if time.perf_counter() - begin > _SLOW:
+            _log_slow("reward", begin)
         self._refitter.refit_if_due()
         return outcome
 
@@ -513,7 +515,5 @@ class SafeBandit:
             yield ledger, now
 
 
-def _log_if_slow(call: str, begin: float) -> None:
-    seconds = time.perf_counter() - begin
-    if seconds > _SLOW:
-        _log.warning("%s took %.2f s", call, seconds)
+def _log_slow(call: str, begin: float) -> None:
+    _log.warning("%s took %.2f s", call, time.perf_counter() - begin)

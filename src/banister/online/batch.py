@@ -14,7 +14,7 @@ import numpy as np
 from banister.data import Float, Int, as_vector, is_masked
 from banister.errors import InputError, NonFiniteError, ShapeError
 from banister.learner.memory import Memory
-from banister.online._digest import digests
+from banister.online._digest import digest, digests
 from banister.online.decision import Decision
 from banister.online.door import (
     Request,
@@ -30,9 +30,8 @@ from banister.online.following import repeated
 from banister.online.judging import judged
 from banister.online.record import DecisionRecord
 from banister.safety.exploration import ConservativeMixture
-from banister.safety.reasons import REASONS, Reason
+from banister.safety.reasons import WORDS, Reason
 
-_NAMES = [reason.value for reason in REASONS]
 _ROWS = 2048  # requests judged at once; bounds the memory beside the actions themselves
 
 
@@ -198,7 +197,7 @@ def _made(engine: Engine, batch: Batch) -> tuple[dict[int, Decision], list[int],
     """
     account, records, waiting = engine.account, list[DecisionRecord](), None
     try:
-        with engine.call(alone=True):
+        with engine.call_alone:
             engine.check_dim(batch.dim)
             waiting = None if account is None else account.exposed()
             before = _made_before(engine, batch)
@@ -245,7 +244,7 @@ def _drawn(engine: Engine, batch: Batch, rows: slice, tasks: Int, records: list[
 
 
 def _digest(request: Request) -> int:
-    return int(digests(request.actions[None])[0])
+    return digest(request.actions)
 
 
 def _written(engine: Engine, batch: Batch, rows: slice, tasks: Int, records: list[DecisionRecord]) -> None:
@@ -293,7 +292,7 @@ def _judged(engine: Engine, batch: Batch, rows: slice, task: Int) -> Iterator[De
         left,
     ) in columns:
         yield make((
-            number, now, t, version, a, b, sure, _NAMES[code], bound, floor, least, most, error, 1.0, None,
+            number, now, t, version, a, b, sure, WORDS[code], bound, floor, least, most, error, 1.0, None,
             None, None, K, mark, x_b, x if left else None,
             own[sampled(number, K)].tobytes() if samples(number) else None,
             own.tobytes() if keep else None, key,

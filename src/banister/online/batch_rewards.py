@@ -17,7 +17,7 @@ def reward_batch(
 ) -> list[str]:
     """What became of each; all are written, or none and nothing has changed."""
     accepted: dict[int, tuple[Played, RewardRecord]] = {}
-    with engine.call(alone=True):
+    with engine.call_alone:
         known, now = engine.known(numbers), time.time()
         outcomes = [
             _outcome(engine, accepted, known[number], RewardRecord(number, now, value, key))

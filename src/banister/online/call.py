@@ -11,26 +11,31 @@ if TYPE_CHECKING:
 class Call:
     """A transaction that also puts back what it changed in memory. A class: every call pays for it."""
 
-    __slots__ = ("_alone", "_before", "_engine", "_transaction")
+    __slots__ = ("_alone", "_engine")
 
     def __init__(self, engine: Engine, alone: bool) -> None:
         self._engine, self._alone = engine, alone
 
     def __enter__(self) -> None:
-        ledger, follower = self._engine.store.ledger, self._engine.follower
-        self._transaction = ledger.transaction(alone=self._alone)
-        if follower is None:
-            self._before = self._engine.before_call()
-            self._transaction.__enter__()
+        engine = self._engine
+        if engine.follower is not None:
+            self._enter_shared()
             return
+        engine.store.ledger.begin()
+        engine.before_call()
+
+    def _enter_shared(self) -> None:
+        """The same where others write too: first comes what they have written."""
+        engine, follower = self._engine, self._engine.follower
+        assert follower is not None
         follower.before()
-        self._transaction.__enter__()
+        engine.store.ledger.begin(self._alone)
         try:
             follower.inside()
-            self._before = self._engine.before_call()
         except BaseException as failure:
-            self._transaction.__exit__(type(failure), failure, None)
+            engine.store.ledger.roll_back(failure)
             raise
+        engine.before_call()
         try:
             follower.show_late()
         except BaseException as failure:
@@ -38,12 +43,16 @@ class Call:
             raise
 
     def __exit__(self, kind: Any, failure: BaseException | None, trace: Any) -> None:
+        engine = self._engine
         try:
-            self._transaction.__exit__(kind, failure, trace)
+            if failure is None:
+                engine.store.ledger.commit()
+            else:
+                engine.store.ledger.roll_back(failure)
         except BaseException:
-            self._engine.after_failure(self._before)
+            engine.after_failure()
             raise
         if failure is not None:
-            self._engine.after_failure(self._before)
-        elif self._engine.follower is not None:
-            self._engine.follower.after()
+            engine.after_failure()
+        elif engine.follower is not None:
+            engine.follower.after()

@@ -64,8 +64,9 @@ class Decision(NamedTuple):
         """What an application is told of a record."""
         return cls(
             record.id, label, record.action, record.played.copy(), record.certified, record.bound,
-            record.floor, record.reason, record.version, None, record.probability, record.odds,
-            record.promise or _DECISION, record.limited_by,
+            record.floor, record.reason, record.version, None, record.probability,
+            None if record.probabilities is None else record.odds, record.promise or _DECISION,
+            record.limited_by,
         )  # fmt: skip
 
     @classmethod

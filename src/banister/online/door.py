@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from banister.data import Float, as_matrix, is_masked
 from banister.errors import InputError, NonFiniteError, ShapeError
+from banister.online._digest import all_finite
 
 _NAN = math.nan
 
@@ -50,6 +51,8 @@ def check_request(
 
 def check_task(task: Any, where: str = "") -> str:
     """A task's label: text that is not empty."""
+    if type(task) is str and task.isascii() and task and "\0" not in task:  # the common case
+        return task
     if isinstance(task, str) and task:
         return _encodable(str(task), f"{where}task")
     raise InputError(f"{where}task={task!r} must be text that is not empty, such as 'store-17'.")
@@ -92,10 +95,7 @@ def check_actions(actions: Any, dim: int | None, where: str = "") -> Float:
     """(K, d) finite numbers, K at least 1."""
     if type(actions) is np.ndarray and actions.dtype == np.float64 and actions.ndim == 2:
         matrix = np.ascontiguousarray(actions)
-        flat = matrix.ravel()
-        with np.errstate(over="ignore"):
-            fine = matrix.size > 0 and math.isfinite(flat.dot(flat))
-        if not fine:
+        if not matrix.size or not all_finite(matrix):
             matrix = as_matrix(actions, f"{where}actions")
     else:
         matrix = as_matrix(actions, f"{where}actions")
@@ -136,6 +136,8 @@ def check_sequence(values: Any, name: str) -> list[Any] | NDArray[Any]:
 
 def check_index(baseline: Any, n_actions: int, where: str = "") -> int:
     """A whole number that names one of the actions."""
+    if type(baseline) is int and 0 <= baseline < n_actions:
+        return baseline
     if not is_whole(baseline):
         raise InputError(
             f"{where}baseline={baseline!r} must be the index of the action that the policy in place would "
@@ -170,6 +172,8 @@ def check_baseline_reward(value: Any, where: str = "") -> tuple[float, float]:
 
 def check_number(value: Any, name: str, where: str = "") -> float:
     """One finite number."""
+    if type(value) is float and value - value == 0.0:
+        return value
     if not (is_whole(value) or isinstance(value, (float, np.floating))):
         raise InputError(f"{where}{name}={value!r} must be a number.")
     try:
@@ -183,6 +187,8 @@ def check_number(value: Any, name: str, where: str = "") -> float:
 
 def check_id(value: Any) -> int:
     """A decision's id."""
+    if type(value) is int:
+        return value
     if not is_whole(value):
         raise InputError(f"id={value!r} must be the whole number that a decision came with.")
     return int(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,7 @@ from banister.safety.promise import check_reward
 from banister.safety.reasons import DISAGREES, DRIFT, Reason
 from banister.safety.watch import Alarm
 
+_DISAGREES = Reason.DISAGREES.value
 DUPLICATE, EXPIRED, ACCEPTED, RETRACTED = "duplicate", "expired", "accepted", "retracted"
 
 _log = logging.getLogger("banister.online")
@@ -70,6 +71,8 @@ class Engine:
             self.settings = settled(ledger, settings, read_only=read_only)
             self.terms = self.settings.terms()
             self.account = None if self.terms is None or not self.terms.counted else Account(self.terms)
+            # A call needs the ledger for itself where savings are spent once, whoever else spends.
+            self.call, self.call_alone = Call(self, alone=self.account is not None), Call(self, alone=True)
             with ledger.still():
                 rebuild(self.store, self.account, strict=not read_only)
                 self.store.know_head()
@@ -109,7 +112,7 @@ class Engine:
         self.drawer = (
             None if self.terms is None else Drawer(self.terms, self.learner, self.account, model.version)
         )
-        self._alarmed: set[int] = set()
+        self._alarmed: frozenset[int] = frozenset()
         self._unseen: list[Any] = []  # what the watch knew before the rewards of this call
         if model.version:
             self._shut_again()
@@ -132,8 +135,8 @@ class Engine:
         """
         ledger, version, gates = self.store.ledger, self.model.version, self.learner.gates
         alarms = ledger.alarms(after=self.model.marks.drifts)
-        self._alarmed.update(alarm.task for alarm in alarms if alarm.version == version)
-        first = ledger.first_with_reason(version, Reason.DISAGREES)
+        self._alarmed = frozenset(alarm.task for alarm in alarms if alarm.version == version)
+        first = ledger.first_with_reason(version, Reason.DISAGREES, self.model.marks.decisions)
         events = [(number, 0, task) for task, number in first.items()]
         events += [(alarm.after, 1, alarm.task) for alarm in alarms]
         for _, is_alarm, task in sorted(events):
@@ -151,7 +154,7 @@ class Engine:
         by_claim = {record.id for record in contradicted}
         for alarm in alarms:
             self.learner.gates.shut(alarm.task, DRIFT)
-            self._alarmed.add(alarm.task)
+            self._alarmed = self._alarmed | {alarm.task}
             if alarm.since not in by_claim:
                 self.learner.watch.silence(alarm.task)
 
@@ -166,28 +169,25 @@ class Engine:
         memory = self.store.memory
         if memory is None or not self.settings.drift_guard:
             return
-        for t, x, reward, n in self._unfitted(memory):
-            for alarm in self.learner.check(int(t), x, float(reward), int(n)):
+        for rows in self._unfitted(memory):
+            for alarm in self.learner.check_many(*rows):
                 self._sound(alarm, self.store.ledger.last_id)
 
     def _unfitted(self, memory: Memory) -> Iterator[tuple[Any, ...]]:
         """Rewards that the model was not fitted to: those since its snapshot, or by the ledger at opening."""
         if memory.plays.tail is not None:
             task, X, y, _, _, number = memory.plays.tail.pieces()
-            for block in zip(task, X, y, number, strict=True):
-                yield from zip(*block, strict=True)
+            yield from zip(task, X, y, number, strict=True)
             return
         skipped = self.model.marks.rewards
         for rows in self.store.ledger.rewarded(memory.dim):
-            yield from zip(
-                *(c[skipped:] for c in (rows.task, rows.features, rows.value, rows.number)), strict=True
-            )
+            yield tuple(c[skipped:] for c in (rows.task, rows.features, rows.value, rows.number))
             skipped = max(skipped - len(rows.number), 0)
 
     def _sound(self, alarm: Alarm, after: int) -> None:
         """Write an alarm down, once."""
         if alarm.task not in self._alarmed:
-            self._alarmed.add(alarm.task)
+            self._alarmed = self._alarmed | {alarm.task}
             self.add_alarm(alarm, self.model.version, after)
 
     def add_alarm(self, alarm: Alarm, version: int, after: int) -> None:
@@ -220,7 +220,8 @@ class Engine:
 
     def check_reward(self, value: float, where: str = "") -> None:
         """An error if a reward is outside the range that every promise of draws rests on."""
-        check_reward(value, self.settings.reward_range, where)
+        if self.settings.reward_range is not None:
+            check_reward(value, self.settings.reward_range, where)
 
     def check_open(self, dim: int | None = None, *, writing: bool = True) -> None:
         """An error if the bandit was closed, or rows have another number of features than those before."""
@@ -230,13 +231,14 @@ class Engine:
             raise InputError("This bandit was opened for reading only; SafeBandit.load opens it for serving.")
         if not writing:  # a transaction looks by itself
             self.store.ledger.check()
-        self.check_dim(dim)
+        if dim is not None:
+            self.check_dim(dim)
 
     @repeated
     def refresh(self) -> None:
         """Know everything that other processes have written until now."""
         if self.follower is not None:
-            with self.call(alone=True):
+            with self.call_alone:
                 pass
 
     def check_dim(self, dim: int | None) -> None:
@@ -244,27 +246,18 @@ class Engine:
         if dim is not None and self.store.dim not in (None, dim):
             raise ShapeError(f"actions has {dim} features; this bandit works with {self.store.dim}.")
 
-    @property
-    def counts_alone(self) -> bool:
-        """Whether a call needs the ledger for itself: savings are spent once, whoever else spends."""
-        return self.account is not None
-
-    def call(self, *, alone: bool = False) -> Call:
-        """One transaction; whatever the call has changed in memory is put back if it fails."""
-        return Call(self, alone)
-
-    def before_call(self) -> tuple[Any, ...]:
-        """What a call may change, to be handed to `after_failure`."""
+    def before_call(self) -> None:
+        """Keep what a call may change, for `after_failure`."""
         self._unseen.clear()
-        return self.learner.state(), len(self.store.labels), set(self._alarmed)
+        self._before = self.learner.state(), len(self.store.labels), self._alarmed
 
-    def after_failure(self, before: tuple[Any, ...]) -> None:
+    def after_failure(self) -> None:
         """As if the call had not been made."""
-        learner, known, self._alarmed = before
+        learner, known, self._alarmed = self._before
         self.learner.put_back(learner)
         self.store.drop_tasks(known)
         self._rung.clear()
-        for state in self._unseen:
+        for state in reversed(self._unseen):
             self.learner.watch.put_back(state)
 
     @repeated
@@ -273,7 +266,7 @@ class Engine:
     ) -> Decision:
         """Judge, write down, remember; a key that came before gives the decision made then."""
         store = self.store
-        with self.call(alone=self.counts_alone):
+        with self.call:
             again = None if key is None else store.ledger.find_key(key)
             if again is not None:
                 return self.again(again, request, digest)
@@ -281,13 +274,19 @@ class Engine:
             task = store.code_of(request.label)
             record = judged(self, request, task, store.ledger.next_id(), digest, mixture, key)
             store.ledger.add_decision(record)
-            if record.reason == Reason.DISAGREES:
+            if record.reason == _DISAGREES:
                 self.note_disagreement(task, record.id, record.id)
         self.open_memory(request.actions.shape[1])
         store.remember(record)
-        self.post(record)
-        self.count_alarms()
+        self._follow(record)
         return Decision.of(record, request.label)
+
+    def _follow(self, record: Record) -> None:
+        """Account and alarms follow the ledger: a record whose transaction was committed."""
+        if self.account is not None:
+            self.post(record)
+        if self._rung:
+            self.count_alarms()
 
     def open_memory(self, dim: int) -> None:
         """The memory, made when the first row tells the number of features."""
@@ -326,7 +325,7 @@ class Engine:
     @repeated
     def reward(self, number: int, value: float, key: str | None = None) -> str:
         """Write down and learn one reward; or refuse it and say why."""
-        with self.call(alone=self.counts_alone):
+        with self.call:
             played, now = self._known(number), time.time()
             if key is not None and played.key == key:
                 return same_reward(played, value)
@@ -336,10 +335,10 @@ class Engine:
                 return why
             record = RewardRecord(number, now, value, key)
             self.store.ledger.add_reward(record)
-            self.watch_rewards([(number, played, value)])
-        self.store.learn(number, played, value)
-        self.post(record)
-        self.count_alarms()
+            learned = [(number, played, value)]
+            self.watch_rewards(learned)
+        self.store.learn_many(learned)
+        self._follow(record)
         return ACCEPTED
 
     def refusal(self, played: Played, now: float) -> str | None:
@@ -356,20 +355,19 @@ class Engine:
         self.store.ledger.add_refusal(RefusalRecord(number, now, value, why))
         _log.info("refused a reward of decision %d: %s", number, why)
 
-    def watch_rewards(self, rewards: Iterable[tuple[int, Played, float]]) -> None:
+    def watch_rewards(self, rewards: Sequence[tuple[int, Played, float]]) -> None:
         """Show rewards to the guard; its alarms are written with the open transaction."""
         if not self.settings.drift_guard:
             return
-        seen = list(rewards)
-        self._unseen.append(self.learner.watch.state(list({played.task for _, played, _ in seen})))
-        for number, played, value in seen:
+        self._unseen.append(self.learner.watch.state([played.task for _, played, _ in rewards]))
+        for number, played, value in rewards:
             for alarm in self.learner.check(played.task, played.features, value, number):
                 self._sound(alarm, self.store.ledger.last_id)
 
     @repeated
     def retract(self, number: int, why: str) -> str:
         """Take a reward back: it stays in the ledger and is left out of later fits."""
-        with self.call(alone=self.counts_alone):
+        with self.call:
             played = self._known(number)
             if played.reward is None:
                 raise InputError(f"Decision {number} has no reward to take back.")
@@ -387,7 +385,7 @@ class Engine:
     def warm_start(self, rows: Log, features: Features | None) -> None:
         """Take in logs, all or nothing; the same log is taken in once."""
         self.check_open()
-        with self.call(alone=True):
+        with self.call_alone:
             self.check_dim(rows.dim)
             if self.store.decisions:
                 raise InputError(

@@ -12,18 +12,19 @@ class Fresh:
     """Decisions of this process whose reward has not been asked about; each is given out once."""
 
     def __init__(self) -> None:
-        self._played: dict[int, Played] = {}
+        self._made: dict[int, DecisionRecord] = {}
 
     def add(self, record: DecisionRecord) -> None:
         """One more, once it is committed."""
-        self._played[record.id] = Played.of(record)
-        if len(self._played) > _MOST:
-            del self._played[next(iter(self._played))]
+        self._made[record.id] = record
+        if len(self._made) > _MOST:
+            del self._made[next(iter(self._made))]
 
     def take(self, number: int) -> Played | None:
         """A decision that has no reward from here yet; None if only the database knows."""
-        return self._played.pop(number, None)
+        record = self._made.pop(number, None)
+        return None if record is None else Played.of(record)
 
     def clear(self) -> None:
         """Only the database knows."""
-        self._played.clear()
+        self._made.clear()

@@ -23,8 +23,8 @@ class Guard:
         self._ledger = str(ledger)
         self._wal, self._lock = self._ledger + "-wal", self._ledger + "-lock"
         self._pid = os.getpid()
-        self._files: list[_File] = []
         self._handle: int | None = self._acquire()
+        self._files = [_File(self._lock, self._own, "so another process may be writing")]
         _GUARDS.add(self)
 
     def _acquire(self) -> int:
@@ -56,7 +56,7 @@ class Guard:
             found = _stat(path)
             if found is None:
                 raise StoreError(f"{path} is gone; restore the store from a copy.")
-            self._files.append(_File(path, found))
+            self._files.append(_File(path, found, "so restore it, or a copy made with bandit.save"))
 
     def check(self) -> None:
         """An error if this process, the lock or a file is not the one that the store was opened with."""
@@ -65,13 +65,14 @@ class Guard:
                 f"{self._ledger} was opened by process {self._pid} and is used in its child {os.getpid()}; "
                 "open the store after the fork, in the one process that serves."
             )
-        if not _same(self._own, _stat(self._lock)):
-            raise StoreError(
-                f"The lock {self._lock} was removed or replaced, so another process may be writing; nothing "
-                "more is taken in. Close this bandit and load the store again."
-            )
         for file in self._files:
-            file.check()
+            try:
+                now = os.stat(file.path)
+            except OSError:
+                raise file.lost(None) from None
+            if now.st_ino != file.number or now.st_dev != file.device or now.st_size < file.size:
+                raise file.lost(now)
+            file.size = now.st_size
 
     @property
     def own_process(self) -> bool:
@@ -96,25 +97,21 @@ class Guard:
 class _File:
     """A file that must stay the one that it is, and may only grow."""
 
-    __slots__ = ("_device", "_number", "_path", "_size")
+    __slots__ = ("_so", "device", "number", "path", "size")
 
-    def __init__(self, path: str, found: os.stat_result) -> None:
-        self._path, self._number, self._device, self._size = path, found.st_ino, found.st_dev, found.st_size
+    def __init__(self, path: str, found: os.stat_result, so: str) -> None:
+        self.path, self.number, self.device, self.size = path, found.st_ino, found.st_dev, found.st_size
+        self._so = so
 
-    def check(self) -> None:
-        now = _stat(self._path)
-        if now is None or now.st_ino != self._number or now.st_dev != self._device:
-            what = "is gone" if now is None else "was replaced by another file"
-            raise StoreError(
-                f"{self._path} {what} while the store was open; nothing more is taken in. Restore it, or a "
-                "copy made with bandit.save, and load the store again."
-            )
-        if now.st_size < self._size:
-            raise StoreError(
-                f"{self._path} was cut from {self._size} to {now.st_size} bytes while the store was open; "
-                "nothing more is taken in. Restore a copy made with bandit.save."
-            )
-        self._size = now.st_size
+    def lost(self, now: os.stat_result | None) -> StoreError:
+        """The error for a file that is not what it was."""
+        what = "is gone" if now is None else "was replaced by another file"
+        if now is not None and (now.st_ino, now.st_dev) == (self.number, self.device):
+            what = f"was cut from {self.size} to {now.st_size} bytes"
+        return StoreError(
+            f"{self.path} {what} while the store was open, {self._so}; nothing more is taken in. Close this "
+            "bandit and load the store again."
+        )
 
 
 _GUARDS: WeakSet[Guard] = WeakSet()

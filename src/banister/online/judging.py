@@ -13,7 +13,7 @@ from banister.online.mixing import mixed
 from banister.online.record import MIXTURE, DecisionRecord
 from banister.safety.draw import pick, uniform
 from banister.safety.exploration import ConservativeMixture
-from banister.safety.reasons import REASONS
+from banister.safety.reasons import WORDS
 
 if TYPE_CHECKING:
     from banister.online.engine import Engine
@@ -36,7 +36,7 @@ def judged(
         explored = mixed(mixture, request, engine.settings.constraint, engine.settings.seed, number)
         if explored is not None:
             action, (features, bound) = MIXTURE, explored
-    verdict = certified, REASONS[code].value, bound, floor
+    verdict = certified, WORDS[code], bound, floor
     return _record(engine, request, task, number, digest, key, action, features, verdict)
 
 
@@ -46,7 +46,7 @@ def _drawn(
     made = drawer.draw(task, request.actions, request.baseline, request.low, request.high, request.std)
     action = pick(made.probabilities, uniform(engine.settings.seed, str(number)))
     certified = action == made.certified
-    verdict = certified, REASONS[made.code_of(action)].value, made.bound, made.floor
+    verdict = certified, WORDS[made.code_of(action)], made.bound, made.floor
     record = _record(engine, request, task, number, digest, key, action, request.actions[action], verdict)
     return record._replace(
         probability=float(made.probabilities[action]), probabilities=made.probabilities.tobytes(),

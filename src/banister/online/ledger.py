@@ -92,6 +92,7 @@ class Ledger(Protocol):
     """An append-only record of decisions, rewards, alarms and models. Not thread-safe: its owner locks."""
 
     where: str
+    open: bool  # whether a transaction is
     shared: bool  # whether other processes may write too
     gapless: bool  # whether ids count decisions; else some were never used
 
@@ -112,6 +113,15 @@ class Ledger(Protocol):
         With `alone` no other writer comes in between, and the head is exact. Without, a shared ledger may
         raise `Overtaken` at any step; the next transaction then is alone.
         """
+
+    def begin(self, alone: bool = False) -> None:
+        """The first half of a transaction, for who cannot use a block."""
+
+    def commit(self) -> None:
+        """The second half, if all went well."""
+
+    def roll_back(self, failure: BaseException | None = None) -> None:
+        """The second half, if not; an error in the database's own words is raised again in ours."""
 
     def still(self) -> AbstractContextManager[None]:
         """Reads within see one moment, whatever others write."""
@@ -224,8 +234,11 @@ class Ledger(Protocol):
     def versions(self) -> dict[int, int]:
         """Decisions by model version."""
 
-    def first_with_reason(self, version: int, reason: str) -> dict[int, int]:
-        """For each task with a decision of this version and reason: the first one's id."""
+    def first_with_reason(self, version: int, reason: str, after: int) -> dict[int, int]:
+        """For each task with a decision of this version and reason: the first one's id.
+
+        Only decisions after `after` are looked at; a version's own are later than what it was fitted to.
+        """
 
     def refusals(self) -> dict[str, int]:
         """Refused rewards by why."""

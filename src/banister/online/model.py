@@ -19,7 +19,7 @@ from banister.safety.hierarchy import Start
 from banister.safety.labels import Claims
 from banister.safety.opened import Open
 from banister.safety.posterior import Shared
-from banister.safety.stored import MOST, Stored
+from banister.safety.stored import MOST, Stored, diagonal, exactly
 
 _ROWS: dict[str, np.dtype[Any]] = {  # by their bytes
     "rows": np.dtype("<f8"), "rows_2": np.dtype("<i2"), "rows_1": np.dtype("|i1"),
@@ -117,7 +117,15 @@ def _compact_arrays(c: Compact) -> Arrays:
     kept["rows_of"] = np.array([(*b.codes.shape[:2], b.codes.itemsize) for b in c.blocks], dtype=np.int64)
     kept["step"] = np.concatenate([b.step.reshape(-1) for b in c.blocks])
     kept["fix"] = np.concatenate([b.fix.reshape(b.step.size, k) for b in c.blocks])
-    return kept | {"dual": c.dual, "more": c.more, "L": c.L, "D": c.D, "c": c.c, "open": c.open.blocks}
+    return kept | {
+        "dual": c.dual,
+        "more": c.more,
+        "tied": c.tied,
+        "L": c.L,
+        "D": c.D,
+        "c": c.c,
+        "open": c.open.blocks,
+    }
 
 
 def _stored(arrays: Arrays, n: int, p: int, k: int, where: str) -> list[Stored]:
@@ -161,6 +169,16 @@ def _of_whole_rows(arrays: Arrays) -> Arrays:
     }  # fmt: skip
 
 
+def _diagonal(rows: list[Stored], dual: Float, D: Float) -> tuple[list[Stored], Float]:
+    """Rows as they were before they were turned (`stored.diagonal`), as they are now; and `tied`."""
+    ends = np.cumsum([len(block) for block in rows])[:-1]
+    kept = [
+        exactly(diagonal(block.rows(dual), own), len(dual))
+        for block, own in zip(rows, np.split(D, ends), strict=True)
+    ]
+    return [k.rows for k in kept], np.concatenate([k.tied for k in kept])
+
+
 def _compact(arrays: Arrays, known: Bool, p: int, where: str) -> Compact:
     """As it was; every array of the shape that the others call for."""
     if "more" not in arrays:
@@ -171,12 +189,21 @@ def _compact(arrays: Arrays, known: Bool, p: int, where: str) -> Compact:
     more = require(arrays, "more", (n,), where)
     if not ((more >= 1.0) & (more <= MOST)).all():
         raise ModelFileError(f"{where}: array 'more' holds what it cannot; restore it from a copy.")
+    rows, dual = _stored(arrays, n, p, q - 1, where), require(arrays, "dual", (q - 1, p), where)
+    D = require(arrays, "D", (n, p), where)
+    if "tied" in arrays:
+        tied = require(arrays, "tied", (n,), where)
+    else:
+        rows, tied = _diagonal(rows, dual, D)
+    if not ((tied >= 0.0) & (tied < 1.0)).all():
+        raise ModelFileError(f"{where}: array 'tied' holds what it cannot; restore it from a copy.")
     return Compact(
-        _stored(arrays, n, p, q - 1, where),
-        require(arrays, "dual", (q - 1, p), where),
+        rows,
+        dual,
         more,
+        tied,
         require(arrays, "L", (p, q - 1), where),
-        require(arrays, "D", (n, p), where),
+        D,
         require(arrays, "c", (n, q), where),
         Open(require(arrays, "open", (q, q, p, p), where)),
         place,

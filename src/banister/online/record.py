@@ -35,7 +35,7 @@ def leaf(record: Record) -> bytes:
 
 def chained(head: bytes, record: Record) -> bytes:
     """The next head: everything before, and one record's hash. SHA-256, which databases can compute too."""
-    return sha256(head + leaf(record)).digest()
+    return sha256(head + blake2b(record.content(), digest_size=HASH_BYTES).digest()).digest()
 
 
 def chained_at_first(head: bytes, record: Record) -> bytes:
@@ -43,8 +43,8 @@ def chained_at_first(head: bytes, record: Record) -> bytes:
     return blake2b(head + record.content(), digest_size=HASH_BYTES).digest()
 
 
-def _text(value: str | None) -> bytes | None:
-    return None if value is None else value.encode("utf-8", "surrogatepass")
+def _text(value: str) -> bytes:
+    return value.encode("utf-8", "surrogatepass")
 
 
 class TaskRecord(NamedTuple):
@@ -138,7 +138,11 @@ class DecisionRecord(NamedTuple):
             number, when, task, version, action, baseline, certified, reason, bound, floor, low, high, std,
             probability, probabilities, promise, limited_by, n_actions, digest, *rows, key,
         ) = self  # fmt: skip
-        named = _text(reason), probabilities, _text(promise), _text(limited_by), *rows, _text(key)
+        named = (
+            reason.encode("utf-8", "surrogatepass"), probabilities,
+            None if promise is None else _text(promise), None if limited_by is None else _text(limited_by),
+            *rows, None if key is None else _text(key),
+        )  # fmt: skip
         numbers = _DECISION.pack(
             number, when, task, version, action, baseline, certified,
             bound + 0.0 if bound == bound else _NAN, floor + 0.0 if floor == floor else _NAN,
@@ -148,7 +152,8 @@ class DecisionRecord(NamedTuple):
         return b"".join([b"decision", numbers, *filter(None, named)])
 
 
-_REWARD = struct.Struct("<qdd")
+_REWARD = struct.Struct("<qddq")  # its numbers, then the length of what follows
+_REFUSAL = struct.Struct("<qdd")
 
 
 class RewardRecord(NamedTuple):
@@ -161,7 +166,9 @@ class RewardRecord(NamedTuple):
 
     def content(self) -> bytes:
         """What is hashed of it."""
-        return _content(b"reward", _REWARD.pack(self.id, self.time, self.value + 0.0), _text(self.key))
+        key = b"" if self.key is None else _text(self.key)
+        size = -1 if self.key is None else len(key)
+        return b"".join((b"reward", _REWARD.pack(self.id, self.time, self.value + 0.0, size), key))
 
 
 class RefusalRecord(NamedTuple):
@@ -174,7 +181,7 @@ class RefusalRecord(NamedTuple):
 
     def content(self) -> bytes:
         """What is hashed of it."""
-        numbers = _REWARD.pack(self.decision, self.time, self.value + 0.0)
+        numbers = _REFUSAL.pack(self.decision, self.time, self.value + 0.0)
         return _content(b"refusal", numbers, _text(self.why))
 
 

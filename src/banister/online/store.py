@@ -42,6 +42,7 @@ class Store:
         self.tasks: dict[str, int] = {}
         self.labels: list[str] = []
         self._memory: Memory | None = None
+        self.dim: int | None = None  # d; None before the first row
         self._tallies = Tallies(0)
         self._made: list[DecisionRecord] = []  # decisions and rewards that wait to be taken in
         self._learned: list[tuple[int, Played, float]] = []
@@ -69,11 +70,6 @@ class Store:
         return self._tallies
 
     @property
-    def dim(self) -> int | None:
-        """d; None before the first row."""
-        return None if self._memory is None else self._memory.dim
-
-    @property
     def plays(self) -> int:
         """How many rewards there are, with logged ones."""
         return 0 if self._memory is None else len(self._memory.plays) + len(self._learned)
@@ -86,7 +82,7 @@ class Store:
     def open_memory(self, dim: int) -> Memory:
         """The memory, made when the first row tells the number of features."""
         if self._memory is None:
-            self._memory, self._tallies = Memory(dim), Tallies(dim)
+            self._memory, self._tallies, self.dim = Memory(dim), Tallies(dim), dim
         return self._memory
 
     def code_of(self, label: str) -> int:
@@ -161,10 +157,6 @@ class Store:
             self._memory.offer_many(task[some[first : first + SAMPLE]], offered[first : first + SAMPLE])
         for row, i in zip(offered, some, strict=True):
             self._tallies.pair(row, baseline[i])
-
-    def learn(self, number: int, played: Played, value: float) -> None:
-        """Memory follows the ledger: one reward more."""
-        self.learn_many([(number, played, value)])
 
     def learn_many(self, rewards: Sequence[tuple[int, Played, float]]) -> None:
         """Memory follows the ledger: many rewards more, in order."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from banister.safety._kernels import UP, floor_of, standardise
-from banister.safety._matrix_kernels import times, turned
+from banister.safety._matrix_kernels import taken, times, turned
 from banister.solver.kernels import dot
 from banister.solver.kernels import exact as compiled
 
@@ -145,15 +145,16 @@ def mixture(  # type: ignore[no-untyped-def]
         p; the bound on the draw's value, or on its height above the floor where that is unknown; the floor,
         0 in that case.
     """
-    n = mean.shape[0]
-    zb, delta, vb, vd, own_b, own_d = np.empty((6, n))
+    n, of = mean.shape[0], taken(matrices, 0)
+    zb, delta, vb = np.empty(n), np.empty(n), np.empty(n)
+    vd, own_b, own_d = np.empty(n), np.empty(n), np.empty(n)
     standardise(np.dot(others, actions), shift, scale, delta)
     standardise(actions[baseline], shift, scale, zb)
     delta -= zb
-    times(matrices, zb, vb)
-    times(matrices, delta, vd)
-    turned(matrices, zb, own_b)
-    turned(matrices, delta, own_d)
+    times(of, zb, vb)
+    times(of, delta, vd)
+    turned(of, zb, own_b)
+    turned(of, delta, own_d)
     gain, mean_b = dot(delta, mean), dot(zb, mean)
     v_gain, cross, v_b = dot(delta, vd), dot(delta, vb), max(dot(zb, vb), 0.0)
     given, number = not np.isnan(high), low == high

@@ -2,25 +2,85 @@
 
 1. `_condition`: a baseline reward that counts as a label moves and narrows every estimate correlated with it,
    or contradicts the belief and shuts the task's gate.
-2. candidates from the highest estimate downwards, as long as they are better than the baseline.
-3. the variance of `x − β x_b`, which costs p² and is computed only for candidates, of rows only for those
-   that less variance would let pass; the left-over's part of it, which costs another p², only where the bound
-   would clear without it.
-4. the first whose bound clears the floor is played.
+2. `_estimate`: candidates from the highest estimate downwards, as long as they are better than the baseline.
+3. `_certified`: the variance of `x − β x_b`, which costs p² and is computed only for candidates, of rows only
+   for those that less variance would let pass; the left-over's part of it, which costs another p², only where
+   the bound would clear without it.
+4. `_chosen`: the first whose bound clears the floor is played.
 
 Arrays of a belief are in its own coordinates; requests come in the user's units.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from banister.safety._matrix_kernels import at_least, completed, square, sure_share, taken, times, turned
+from banister.data import Float
+from banister.safety._matrix_kernels import (
+    at_least,
+    completed,
+    sketched,
+    square,
+    sure_share,
+    taken,
+    times,
+    turned,
+)
 from banister.safety.reasons import BASELINE_BEST, CERTIFIED, DISAGREES, IDENTICAL, OPEN, TOO_UNCERTAIN
 from banister.solver.kernels import compiled, dot
 
 UP = 2.0  # standard errors by which the left-over's variance is taken larger
 _ROUNDING = 1e-12  # features reach us by different routes; a difference of this share of their size is none
+
+
+class Rule(NamedTuple):
+    """What a bound must clear, and by how much.
+
+    Attributes:
+        alpha, literal: the floor.
+        left: (p,) standard errors of the left-over's variance; z: standard errors of a bound.
+        label_error: what labels leave unexplained.
+    """
+
+    alpha: float
+    literal: bool
+    left: Float
+    z: float
+    label_error: float
+
+
+class Claim(NamedTuple):
+    """What a request says of its baseline's reward, in the belief's unit.
+
+    Attributes:
+        given: whether anything; label: whether it counts as a label.
+        r, error: the reward, or the upper end of its bounds, and its standard error.
+        least: the floor, of the largest reward that is possible.
+    """
+
+    given: bool
+    label: bool
+    r: float
+    error: float
+    least: float
+
+
+class Base(NamedTuple):
+    """The baseline of a request under the belief.
+
+    Attributes:
+        mean, variance: of its reward, before the claim.
+        noise, gain, moved: variance of a label, `1/(variance + noise)`, and gain times what it is off by; 0
+            without one.
+    """
+
+    mean: float
+    variance: float
+    noise: float
+    gain: float
+    moved: float
 
 
 @compiled
@@ -73,21 +133,6 @@ def _best_untried(mean, tried):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _difference(  # type: ignore[no-untyped-def]
-    mean, mean_b, variance, cross, var_b, own, own_b, left, alpha, literal, z
-):
-    """The best lower bound on `(x − (1∓α) x_b)'θ`: one that is not negative clears the floor without r_b."""
-    best = -np.inf
-    for sign in (-1.0, 1.0):
-        if literal and sign > 0:
-            continue
-        f = 1.0 + sign * alpha
-        spread = variance - 2 * f * cross + f * f * var_b + _left_over(own, own_b, f, left)
-        best = max(best, _below(mean - f * mean_b, spread, z))
-    return best
-
-
-@compiled
 def _below(mean, variance, z):  # type: ignore[no-untyped-def]
     """The lower bound; a variance that is not a number, or negative beyond rounding, bounds nothing."""
     if not variance >= -1e-9 * (1.0 + mean * mean):
@@ -96,26 +141,162 @@ def _below(mean, variance, z):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _hopeless(  # type: ignore[no-untyped-def]
-    variance, mean, mean_b, cross, var_b, gain, noise, moved, least, given, label, unsure, alpha, literal, z
-):
+def _difference(mean, variance, cross, base, own, own_b, rule):  # type: ignore[no-untyped-def]
+    """The best lower bound on `(x − (1∓α) x_b)'θ`: one that is not negative clears the floor without r_b."""
+    keep = 1.0 - base.variance * base.gain
+    mean_b = base.mean + base.variance * base.moved
+    variance -= cross * cross * base.gain
+    cross, var_b, best = cross * keep, base.variance * keep, -np.inf
+    for sign in (-1.0, 1.0):
+        if rule.literal and sign > 0:
+            continue
+        f = 1.0 + sign * rule.alpha
+        spread = variance - 2 * f * cross + f * f * var_b + _left_over(own, own_b, f, rule.left)
+        best = max(best, _below(mean - f * mean_b, spread, rule.z))
+    return best
+
+
+@compiled
+def _hopeless(variance, mean, cross, base, claim, rule):  # type: ignore[no-untyped-def]
     """Whether an action falls short already with a variance that is not above its own."""
-    beta = cross * gain
-    if given:
-        narrowed = variance - 2 * beta * cross + beta * beta * (var_b + noise)
-        passes = mean - z * np.sqrt(max(narrowed, 0.0)) >= least
-        if not passes and not (label and unsure):
+    gain, var_b = base.gain, base.variance
+    if claim.given:
+        beta = cross * gain
+        narrowed = variance - 2 * beta * cross + beta * beta * (var_b + base.noise)
+        passes = mean - rule.z * np.sqrt(max(narrowed, 0.0)) >= claim.least
+        if not passes and not (claim.label and claim.error > 0.0):
             return True
-        if passes and label:
+        if passes and claim.label:
             return False
     keep = 1.0 - var_b * gain
     for sign in (-1.0, 1.0):
-        f = 1.0 + sign * alpha
+        f = 1.0 + sign * rule.alpha
         spread = variance - cross * cross * gain - 2 * f * cross * keep + f * f * var_b * keep
-        ahead = mean - f * (mean_b + var_b * moved) - z * np.sqrt(max(spread, 0.0))
-        if ahead >= 0.0 and not (literal and sign > 0):
+        ahead = mean - f * (base.mean + var_b * base.moved) - rule.z * np.sqrt(max(spread, 0.0))
+        if ahead >= 0.0 and not (rule.literal and sign > 0):
             return False
     return True
+
+
+@compiled
+def _claimed(low, high, std, unit, labelled, rule):  # type: ignore[no-untyped-def]
+    given, number = not np.isnan(high), low == high
+    r, error = high / unit, std / unit
+    least = floor_of(r + rule.z * error if number else r, rule.alpha, rule.literal)
+    return Claim(given, number and labelled, r, error, least)
+
+
+@compiled
+def _condition(of, zb, mean, claim, rule, vb, own_b):  # type: ignore[no-untyped-def]
+    """The baseline under the belief, and whether a label contradicts it; fills `vb = V x_b`.
+
+    Without a label both are a sketch that is not above V, until an action asks for more (`_whole`).
+    """
+    mean_b = dot(zb, mean)
+    if not claim.label:
+        return Base(mean_b, sketched(of, zb, vb), 0.0, 0.0, 0.0), False
+    times(of, zb, vb)
+    var_b = max(dot(zb, vb), 0.0)
+    noise = max(claim.error, rule.label_error) ** 2
+    surprise, sure = claim.r - mean_b, sure_share(of)  # what is too wide must not hide a contradiction
+    doubt = sure * var_b + noise
+    if surprise * surprise > rule.z * rule.z * doubt:
+        turned(of, zb, own_b)
+        more = sure * _left_over(own_b, own_b, 0.0, rule.left)
+        if surprise * surprise > rule.z * rule.z * (doubt + more):
+            return Base(mean_b, var_b, noise, 0.0, 0.0), True
+    gain = 1.0 / (var_b + noise)
+    return Base(mean_b, var_b, noise, gain, gain * surprise), False
+
+
+@compiled
+def _whole(of, zb, vb, own_b, base, claim):  # type: ignore[no-untyped-def]
+    """The baseline with all that is known of its variance; fills `vb` and `own_b`."""
+    turned(of, zb, own_b)
+    if claim.label:
+        return base
+    times(of, zb, vb)
+    return Base(base.mean, max(dot(zb, vb), 0.0), 0.0, 0.0, 0.0)
+
+
+@compiled
+def _estimate(actions, shift, scale, mean, vb, moved, weights, out):  # type: ignore[no-untyped-def]
+    """out = estimates of the actions (K,); a label moves those that are correlated with it."""
+    d, p = actions.shape[1], mean.shape[0]
+    for j in range(p):  # per unit of each feature
+        weights[j] = mean[j] + vb[j] * moved
+        if j < d:
+            weights[j] /= scale[j]
+    rest = weights[d] if p > d else 0.0
+    rest -= dot(shift, weights[:d])
+    for k in range(out.shape[0]):
+        out[k] = dot(actions[k], weights[:d]) + rest
+
+
+@compiled
+def _twins(actions, baseline, index, tried):  # type: ignore[no-untyped-def]
+    """How many actions are the baseline or its twins: marked as tried.
+
+    A label below the estimate lifts the baseline's twins above it: they are no better for that.
+    """
+    twins = 0
+    for k in range(actions.shape[0]):
+        tried[k] = k == index or alike(actions[k], baseline)
+        twins += tried[k]
+    return twins
+
+
+@compiled
+def _certified(of, zx, mean, cross, variance, base, claim, rule, own, own_b):  # type: ignore[no-untyped-def]
+    """Whether an action clears its floor, its bound, and whether that is on its height above the floor."""
+    lower, cleared, whole = np.nan, True, False
+    if claim.given:
+        beta = cross * base.gain
+        narrowed = variance - 2 * beta * cross + beta * beta * (base.variance + base.noise)
+        if claim.label:  # what labels leave unexplained of baselines, the model leaves of actions too
+            narrowed += rule.label_error**2
+        if narrowed < 0.0 or _below(mean, narrowed, rule.z) >= claim.least:
+            completed(of, zx, own)
+            whole = True
+            narrowed += _left_over(own, own_b, beta, rule.left)
+        lower = _below(mean, narrowed, rule.z)
+        cleared = lower >= claim.least
+    if (claim.label and (cleared or claim.error == 0.0)) or not (claim.label or cleared):
+        return cleared, lower, False
+    # Without a label the baseline of this very request is compared with, whatever is claimed.
+    if not whole:
+        completed(of, zx, own)
+    ahead = _difference(mean, variance, cross, base, own, own_b, rule)
+    above = not claim.given or claim.label
+    return ahead >= 0.0, ahead if above else lower, above and ahead >= 0.0
+
+
+@compiled
+def _chosen(  # type: ignore[no-untyped-def]
+    actions, shift, scale, of, zb, zx, vb, own, own_b, mean, tried, twins, base, claim, rule
+):
+    """The first action from the highest estimate down that clears its floor, or −1; its bound; its reason."""
+    to_beat = claim.r if claim.label else base.mean
+    code, compared = BASELINE_BEST, False
+    for _ in range(actions.shape[0] - twins):
+        k = _best_untried(mean, tried)
+        tried[k] = True
+        if not mean[k] > to_beat:
+            break
+        code = TOO_UNCERTAIN
+        if claim.given and mean[k] < claim.least:
+            break
+        standardise(actions[k], shift, scale, zx)
+        fewest = at_least(of, zx, own)
+        if fewest > 0.0 and _hopeless(fewest, mean[k], dot(zx, vb), base, claim, rule):
+            continue
+        if not compared:
+            base, compared = _whole(of, zb, vb, own_b, base, claim), True
+        cross, variance = dot(zx, vb), square(of, zx, own)
+        cleared, lower, above = _certified(of, zx, mean[k], cross, variance, base, claim, rule, own, own_b)
+        if cleared:
+            return k, lower, above, CERTIFIED
+    return -1, np.nan, False, code
 
 
 @compiled
@@ -137,108 +318,34 @@ def judge(  # type: ignore[no-untyped-def]
             request on.
         chosen, bound, floor, code: (m,) results; `chosen` is −1 where the baseline is played.
     """
-    m, n_actions, d = actions.shape
-    p = mean_of.shape[1]
+    n_actions, p = actions.shape[1], mean_of.shape[1]
     zb, zx, vb = np.empty(p), np.empty(p), np.empty(p)
     own, own_b, weights = np.empty(p), np.empty(p), np.empty(p)
     mean, tried = np.empty(n_actions), np.empty(n_actions, np.bool_)
-    for i in range(m):
+    for i in range(actions.shape[0]):
         t = task[i]
-        given, number = not np.isnan(high[i]), low[i] == high[i]
-        r, error = high[i] / unit, std[i] / unit
-        top = r + z_of[t] * error if number else r
-        least = floor_of(top, alpha, literal)
         chosen[i], bound[i], floor[i], code[i] = -1, np.nan, np.nan, gate[t]
         if gate[t] != OPEN:
             floor[i] = floor_of(high[i], alpha, literal)
             continue
-        if given:
-            floor[i] = least * unit
-        z, of = z_of[t], taken(matrices, t)
-        label = number and labelled[t]
+        rule, of = Rule(alpha, literal, left, z_of[t], label_error), taken(matrices, t)
+        claim = _claimed(low[i], high[i], std[i], unit, labelled[t], rule)
+        if claim.given:
+            floor[i] = claim.least * unit
         standardise(baseline[i], shift, scale, zb)
-        times(of, zb, vb)
-        mean_b, var_b = dot(zb, mean_of[t]), max(dot(zb, vb), 0.0)
-        gain = moved = noise = 0.0
-        if label:
-            noise = max(error, label_error) ** 2
-            total = var_b + noise
-            surprise = r - mean_b
-            sure = sure_share(of)  # what is wider than it need be must not hide a contradiction
-            doubt = sure * var_b + noise
-            if surprise * surprise > z * z * doubt:
-                turned(of, zb, own_b)
-                if surprise * surprise > z * z * (doubt + sure * _left_over(own_b, own_b, 0.0, left)):
-                    gate[t] = DISAGREES
-                    code[i] = DISAGREES
-                    continue
-            gain = 1.0 / total
-            moved = gain * surprise
-        # Estimates per unit of each feature; a label moves those that are correlated with it.
-        for j in range(p):
-            weights[j] = mean_of[t, j] + vb[j] * moved
-            if j < d:
-                weights[j] /= scale[j]
-        rest = weights[d] if p > d else 0.0
-        rest -= dot(shift, weights[:d])
-        for k in range(n_actions):
-            mean[k], tried[k] = dot(actions[i, k], weights[:d]) + rest, False
-        to_beat = r if label else mean_b
-        code[i], compared = BASELINE_BEST, False
-        # A label below the estimate lifts the baseline's twins above it: they are no better for that.
-        twins = 0
-        for k in range(n_actions):
-            if k == index[i] or alike(actions[i, k], baseline[i]):
-                tried[k] = True
-                twins += 1
+        base, contradicted = _condition(of, zb, mean_of[t], claim, rule, vb, own_b)
+        if contradicted:
+            gate[t] = code[i] = DISAGREES
+            continue
+        _estimate(actions[i], shift, scale, mean_of[t], vb, base.moved, weights, mean)
+        twins = _twins(actions[i], baseline[i], index[i], tried)
         if twins == n_actions and n_actions > 1:
             code[i] = IDENTICAL
             continue
-        for _ in range(n_actions - twins):
-            k = _best_untried(mean, tried)
-            tried[k] = True
-            if not mean[k] > to_beat:
-                break
-            code[i] = TOO_UNCERTAIN
-            if given and mean[k] < least:
-                break
-            standardise(actions[i, k], shift, scale, zx)
-            cross, fewest = dot(zx, vb), at_least(of, zx)
-            if fewest > 0.0 and _hopeless(
-                fewest, mean[k], mean_b, cross, var_b, gain, noise, moved, least, given, label, error > 0.0,
-                alpha, literal, z,
-            ):  # fmt: skip
-                continue
-            variance = square(of, zx, own)
-            lower, cleared, whole = np.nan, True, False
-            if not compared:
-                turned(of, zb, own_b)
-                compared = True
-            if given:
-                beta = cross * gain
-                narrowed = variance - 2 * beta * cross + beta * beta * (var_b + noise)
-                if label:  # what labels leave unexplained of baselines, the model leaves of actions too
-                    narrowed += label_error**2
-                if narrowed < 0.0 or _below(mean[k], narrowed, z) >= least:
-                    completed(of, zx, own)
-                    whole = True
-                    narrowed += _left_over(own, own_b, beta, left)
-                lower = _below(mean[k], narrowed, z)
-                cleared = lower >= least
-            if (not label and cleared) or (label and not cleared and error > 0.0):
-                # Without a label the baseline of this very request is compared with, whatever is claimed.
-                keep = 1.0 - var_b * gain
-                if not whole:
-                    completed(of, zx, own)
-                ahead = _difference(
-                    mean[k], mean_b + var_b * moved, variance - cross * cross * gain, cross * keep,
-                    var_b * keep, own, own_b, left, alpha, literal, z,
-                )  # fmt: skip
-                cleared = ahead >= 0.0
-                if not given or label:
-                    lower = ahead
-                    if cleared:
-                        floor[i] = 0.0
-            if cleared:
-                chosen[i], bound[i], code[i] = k, lower * unit, CERTIFIED
-                break
+        k, lower, above, code[i] = _chosen(
+            actions[i], shift, scale, of, zb, zx, vb, own, own_b, mean, tried, twins, base, claim, rule
+        )
+        if k >= 0:
+            chosen[i], bound[i] = k, lower * unit
+            if above:
+                floor[i] = 0.0

@@ -105,7 +105,7 @@ class Belief:
     def matrices(self, task: int) -> Matrices:
         """The task's covariance and `away`, for kernels that multiply them with vectors."""
         if isinstance(self.V, PerTask) and self.known[task]:
-            return self.V.source.factored(task)
+            return self.V.source.coded(task)
         return Dense(self.V[task], self.away[task])
 
     def contrast(self, task: int, step: Float, weight: float = 0.0) -> tuple[float, float]:

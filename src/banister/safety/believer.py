@@ -26,7 +26,7 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 from banister.data import Float, Int
 from banister.errors import SettingError
 from banister.safety import widening
-from banister.safety._matrix_kernels import quadratics
+from banister.safety._small_kernels import quadratics
 from banister.safety.belief import Belief, steady
 from banister.safety.compact import DENSE, Compact, PerTask
 from banister.safety.frame import Frame
@@ -251,7 +251,7 @@ class _Making:
         w = joined(self.by.workers.map(widened, pieces, doubts))
         if storing is None:
             return _Widened(w.mean, self._placed(w.V), self._placed(w.away))
-        compact = Compact(w.rows, storing.dual, w.more, wide.L, w.D, settled.c, opened, self.place)
+        compact = Compact(w.rows, storing.dual, w.more, w.tied, wide.L, w.D, settled.c, opened, self.place)
         return _Widened(w.mean, compact.covariances, compact.away)
 
     def _pack(

@@ -15,7 +15,10 @@ EVERY_TASK = -1
 
 @dataclass(eq=False)
 class Gates:
-    """`codes` (T,): `reasons.OPEN`, or the reason why a task stays at its baseline."""
+    """`codes` (T,): `reasons.OPEN`, or the reason why a task stays at its baseline.
+
+    A change makes new codes, so that who has kept the old ones can put them back.
+    """
 
     codes: Int
 
@@ -37,7 +40,9 @@ class Gates:
 
     def shut(self, task: int, reason: int = DRIFT) -> None:
         """Shut one gate, or with `EVERY_TASK` all that are open."""
+        codes = self.codes.copy()
         if task == EVERY_TASK:
-            self.codes[self.codes == OPEN] = reason
-        elif task < len(self.codes):
-            self.codes[task] = reason
+            codes[codes == OPEN] = reason
+        elif task < len(codes):
+            codes[task] = reason
+        self.codes = codes

@@ -90,13 +90,16 @@ class Doubts:
 
 
 class Wide(NamedTuple):
-    """Tasks' means (T, p) and their covariances: V and `away` (T, p, p), or rows with D (T, p) and `more`."""
+    """Tasks' means (T, p) and their covariances: V and `away` (T, p, p), or rows with D (T, p), `more` and
+    `tied` (`stored`).
+    """
 
     mean: Float
     V: Float
     away: Float
     D: Float
     more: Float
+    tied: Float
     rows: list[Stored]
 
 
@@ -113,10 +116,10 @@ def _block_widened(
     left_open, p = doubts.opened.of(c), part.data.frame.dim
     post = widening.widened(info, doubts.wide, scale, added, left_open, doubts.size)
     if doubts.storing is None:
-        return Wide(post.mean, *post.covariance(left_open), np.empty((0, p)), np.empty(0), [])
+        return Wide(post.mean, *post.covariance(left_open), np.empty((0, p)), np.empty(0), np.empty(0), [])
     D = np.array(post.shared.D)
-    rows, more = doubts.storing.store(info.R, D, c)
-    return Wide(post.mean, np.empty((0, p, p)), np.empty((0, p, p)), D, more, [rows])
+    kept = doubts.storing.store(info.R, D, c)
+    return Wide(post.mean, np.empty((0, p, p)), np.empty((0, p, p)), D, kept.more, kept.tied, [kept.rows])
 
 
 def _inside(part: Part, block: Any) -> slice:

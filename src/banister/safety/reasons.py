@@ -33,6 +33,7 @@ class Reason(StrEnum):
 
 
 REASONS = tuple(Reason)
+WORDS = tuple(reason.value for reason in REASONS)
 (
     CERTIFIED, BASELINE_BEST, TOO_UNCERTAIN, NO_DATA, NEW_TASK, DISAGREES, DRIFT, IDENTICAL, DRAWN,
     KEPT_HOLDOUT, HARMED, *_POLICIES,

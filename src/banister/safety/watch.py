@@ -157,6 +157,7 @@ class Watch:
 
     def __init__(self, belief: Belief) -> None:
         self._belief = belief
+        self._dense = belief.dense
         self._sizes = np.sort(np.abs(belief.usual))
         self._n = belief.n_tasks if len(belief.usual) >= _LEAST else 0
         known = int(belief.known.sum())
@@ -168,15 +169,15 @@ class Watch:
         self._alarms = np.empty((self._n + 1, 3))  # of one call, and its columns for a single reward
         self._one = np.zeros(1, dtype=np.int64), np.zeros(1), np.zeros(1, dtype=np.int64)
 
-    def state(self, tasks: Sequence[int]) -> list[tuple[int, Float]]:
+    def state(self, tasks: Sequence[int]) -> tuple[list[int], Float]:
         """What seeing rewards of these tasks may change, to be handed to `put_back`."""
-        streams = [*(t for t in tasks if t < self._n), EVERY_TASK]
-        return [(t, self._rows[t].copy()) for t in streams]
+        streams = [EVERY_TASK, *[t for t in tasks if t < self._n]]
+        return streams, self._rows[streams]
 
-    def put_back(self, state: list[tuple[int, Float]]) -> None:
+    def put_back(self, state: tuple[list[int], Float]) -> None:
         """As if those rewards had not been seen."""
-        for task, row in state:
-            self._rows[task] = row
+        streams, rows = state
+        self._rows[streams] = rows
 
     def silence(self, task: int) -> None:
         """An alarm of this task (or of all) was rung by another watch over the same belief."""
@@ -190,9 +191,8 @@ class Watch:
 
     def see_many(self, task: Int, X: Float, y: Float, number: Int) -> list[Alarm]:
         """The same of rewards (m,) in turn."""
-        dense = self._belief.dense
-        if dense is not None or not self._n:
-            return [] if dense is None else self._follow(task, X, y, number, dense)
+        if self._dense is not None:
+            return self._follow(task, X, y, number, self._dense)
         each = [slice(i, i + 1) for i, t in enumerate(task) if t < self._n and self._belief.known[t]]
         return [
             alarm
@@ -206,7 +206,7 @@ class Watch:
             task, X, y, number, b.known, b.frame.shift, b.frame.scale, b.frame.reward, b.mean, matrices,
             b.steady, b.usual, self._sizes, self._rows, self._apart, self._alarms,
         )  # fmt: skip
-        return [
-            Alarm(EVERY_TASK if stream == self._n else int(stream), int(since), excess)
-            for stream, since, excess in self._alarms[:found].tolist()
-        ]
+        return [self._alarm(*row) for row in self._alarms[:found].tolist()] if found else []
+
+    def _alarm(self, stream: float, since: float, excess: float) -> Alarm:
+        return Alarm(EVERY_TASK if stream == self._n else int(stream), int(since), excess)

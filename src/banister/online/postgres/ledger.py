@@ -30,6 +30,7 @@ from banister.online.record import (
     RewardRecord,
     leaf,
 )
+from banister.online.transaction import Transaction
 
 _SINGLE = (DecisionRecord, RewardRecord, RefusalRecord, RetractionRecord)  # may be added without the head
 _ONE_MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -43,7 +44,7 @@ class PostgresLedger(Reader, Adder):
 
     def __init__(self, place: PostgresPlace, *, create: bool = True) -> None:
         self._place, self._pid, self._durability = place, os.getpid(), "normal"
-        self._open = self.alone = self._alone_next = False
+        self.open = self.alone = self._alone_next = False
         self._mine: int | None = None  # an id that was set aside for this process, in this epoch
         self._fresh = Fresh()
         self._crowded = False  # whether others decided between the last two decisions here
@@ -104,16 +105,10 @@ class PostgresLedger(Reader, Adder):
     def set_durability(self, durability: str) -> None:
         self._durability = durability
 
-    @property
-    def in_transaction(self) -> bool:
-        """Whether one is open."""
-        return self._open
+    def transaction(self, *, alone: bool = False) -> Transaction:
+        return Transaction(self, alone)
 
-    def transaction(self, *, alone: bool = False) -> _Transaction:
-        return _Transaction(self, alone)
-
-    def begin(self, alone: bool) -> None:
-        """The first half of a transaction."""
+    def begin(self, alone: bool = False) -> None:
         self.check()
         self.alone, self._alone_next = alone or self._alone_next, False
         self.own = 0
@@ -123,7 +118,7 @@ class PostgresLedger(Reader, Adder):
         self._before = self.head.state(), self.last_id, self.epoch
         if self.alone:
             self._lock()
-        self._open = True
+        self.open = True
 
     def _lock(self) -> None:
         try:
@@ -145,7 +140,6 @@ class PostgresLedger(Reader, Adder):
         self._before = self.head.state(), self.last_id, self.epoch
 
     def commit(self) -> None:
-        """The second half, if all went well."""
         import psycopg
 
         try:
@@ -166,7 +160,7 @@ class PostgresLedger(Reader, Adder):
         except Overtaken:
             self.roll_back()
             raise
-        self._open = False
+        self.open = False
 
     def _wait_for_disk(self) -> None:
         """Until what was committed is on disk, with the head free for others: one sync serves them all."""
@@ -211,7 +205,7 @@ class PostgresLedger(Reader, Adder):
     def find(self, number: int) -> Played | None:
         # Should another process have rewarded it meanwhile, the database refuses a second one, and the call
         # is made again, alone, with a look.
-        fresh = self._fresh.take(number) if self._open and not self.alone else None
+        fresh = self._fresh.take(number) if self.open and not self.alone else None
         return super().find(number) if fresh is None else fresh
 
     def _overtaken(self) -> Overtaken:
@@ -219,10 +213,9 @@ class PostgresLedger(Reader, Adder):
         self._alone_next = True
         return Overtaken()
 
-    def roll_back(self) -> None:
-        """The second half, if not."""
+    def roll_back(self, failure: BaseException | None = None) -> None:
         state, self.last_id, self.epoch = self._before
-        self.head, self._open = Head(*state), False
+        self.head, self.open = Head(*state), False
         if self.alone:
             self._give_up()
 
@@ -231,14 +224,14 @@ class PostgresLedger(Reader, Adder):
             self._db.execute("ROLLBACK")
 
     def _show_own(self) -> None:
-        if self._open and self.alone and self._sent < len(self._added):
+        if self.open and self.alone and self._sent < len(self._added):
             self._send()
 
     def next_id(self) -> int:
         return self.last_id + 1 if self.alone or self._mine is None else self._mine
 
     def _add(self, record: Record) -> None:
-        assert self._open, "records are added within a transaction"
+        assert self.open, "records are added within a transaction"
         self.own += 1
         if self.alone:
             self.epoch += is_urgent(record, self.head)
@@ -297,7 +290,7 @@ class PostgresLedger(Reader, Adder):
     def read_only(cls, place: PostgresPlace) -> PostgresLedger:
         """A view of a store that other processes may be serving from."""
         view = object.__new__(cls)
-        view._place, view._pid, view.shared, view._open = place, os.getpid(), False, False
+        view._place, view._pid, view.shared, view.open = place, os.getpid(), False, False
         db = connect(place, read_only=True)
         try:
             with view._named(place)._readable():
@@ -331,25 +324,3 @@ class _Still:
 
     def __exit__(self, *_: object) -> None:
         self._ledger.look_on()
-
-
-class _Transaction:
-    """All or nothing; within another one it is part of that. A class, because every call pays for it."""
-
-    __slots__ = ("_alone", "_inner", "_ledger")
-
-    def __init__(self, ledger: PostgresLedger, alone: bool) -> None:
-        self._ledger, self._alone = ledger, alone
-
-    def __enter__(self) -> None:
-        self._inner = self._ledger.in_transaction
-        if not self._inner:
-            self._ledger.begin(self._alone)
-
-    def __exit__(self, kind: Any, failure: BaseException | None, trace: Any) -> None:
-        if self._inner:
-            return
-        if failure is None:
-            self._ledger.commit()
-        else:
-            self._ledger.roll_back()

@@ -26,6 +26,7 @@ from banister.online.sqlite import opening, statements
 from banister.online.sqlite.migrate import migrate
 from banister.online.sqlite.reading import SqliteReader, refused
 from banister.online.sqlite.schema import SCHEMA
+from banister.online.transaction import Transaction
 
 _SYNCHRONOUS = {"normal": "NORMAL", "full": "FULL"}
 _LOG_BYTES = 1 << 24  # of write-ahead log before it is folded in, which costs two syncs
@@ -42,7 +43,7 @@ class SqliteLedger(SqliteReader, Adder):
         self.path = path
         self.where = str(path) if path else "the ledger in memory"
         self._guard = Guard(path) if path else None
-        self._open, self._fresh = False, Fresh()
+        self.open, self._fresh = False, Fresh()
         fresh = path is None or not path.exists()
         try:
             self._db = self._opened(fresh)
@@ -82,17 +83,12 @@ class SqliteLedger(SqliteReader, Adder):
         if self._guard is not None:
             self._guard.check()
 
-    @property
-    def in_transaction(self) -> bool:
-        """Whether one is open."""
-        return self._open
-
     def set_durability(self, durability: str) -> None:
         # "FULL" syncs the file at every commit, "NORMAL" when the write-ahead log is folded in.
         self._db.execute(f"PRAGMA synchronous={_SYNCHRONOUS[durability]}")
 
-    def transaction(self, *, alone: bool = False) -> _Transaction:
-        return _Transaction(self)
+    def transaction(self, *, alone: bool = False) -> Transaction:
+        return Transaction(self, alone)
 
     def still(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -103,52 +99,53 @@ class SqliteLedger(SqliteReader, Adder):
     def end_refit(self) -> None:
         pass
 
-    def begin(self) -> None:
-        """The first half of a transaction. SQLite hears of it with its second statement: one needs none."""
-        self.check()
-        self._open = True
+    def begin(self, alone: bool = False) -> None:
+        # SQLite hears of a transaction with its second statement: one needs none.
+        if self._guard is not None:
+            self._guard.check()
+        self.open = True
         self._only: Record | None = None
         self._begun = False
 
     def _begin_now(self) -> None:
         """A transaction that is more than one statement."""
-        if self._open and not self._begun:
+        if self.open and not self._begun:
             self._db.execute("BEGIN IMMEDIATE")
             self._begun = True
             if self._only is not None:
                 self._db.execute(*self._statement)
 
     def commit(self) -> None:
-        """The second half, if all went well."""
         try:
             if self._begun:
                 self._db.execute("COMMIT")
             elif self._only is not None:
                 self._db.execute(*self._statement)
         except (sqlite3.Error, OverflowError) as reason:
-            self.roll_back()
-            raise refused(self.where, reason) from None
-        self._open = False
+            self.roll_back(reason)
+        self.open = False
         self._writer.committed()
         if isinstance(self._only, DecisionRecord):
             self._fresh.add(self._only)
 
-    def roll_back(self) -> None:
-        """The second half, if not."""
-        self._open = False
+    def roll_back(self, failure: BaseException | None = None) -> None:
+        self.open = False
         self._writer.fall_back()
-        with suppress(sqlite3.Error):
-            self._db.execute("ROLLBACK")
+        if self._begun:
+            with suppress(sqlite3.Error):
+                self._db.execute("ROLLBACK")
+        if isinstance(failure, (sqlite3.Error, OverflowError)):
+            raise refused(self.where, failure) from None
 
     @property
     def last_id(self) -> int:
-        return self.head.decisions
+        return self._writer.head.decisions
 
     def next_id(self) -> int:
-        return self.head.decisions + 1
+        return self._writer.head.decisions + 1
 
     def _add(self, record: Record) -> None:
-        assert self._open, "records are added within a transaction"
+        assert self.open, "records are added within a transaction"
         statement = self._writer.link(record)
         if self._only is None and not self._begun:
             self._only, self._statement = record, statement
@@ -157,7 +154,7 @@ class SqliteLedger(SqliteReader, Adder):
         self._db.execute(*statement)
 
     def _add_many(self, records: Sequence[Record]) -> None:
-        assert self._open, "records are added within a transaction"
+        assert self.open, "records are added within a transaction"
         if records:
             self._begin_now()
             self._db.executemany(*self._writer.link_many(records))
@@ -179,12 +176,12 @@ class SqliteLedger(SqliteReader, Adder):
 
     def _show_own(self) -> None:
         """A read within a transaction sees what that has added."""
-        if self._open and self._only is not None:
+        if self.open and self._only is not None:
             self._begin_now()
 
     def snapshot(self) -> SqliteLedger:
         view = object.__new__(type(self))
-        view.path, view.where, view._guard, view._open = None, self.where, None, False
+        view.path, view.where, view._guard, view.open = None, self.where, None, False
         view._fresh = Fresh()
         with self._readable():
             view._db = opening.connect(self.path, read_only=True) if self.path else _copied(self._db)
@@ -196,7 +193,7 @@ class SqliteLedger(SqliteReader, Adder):
     def read_only(cls, path: Path) -> SqliteLedger:
         """A view of a store that another process may be serving from."""
         view = object.__new__(cls)
-        view.path, view.where, view._guard, view._open = None, str(path), None, False
+        view.path, view.where, view._guard, view.open = None, str(path), None, False
         view._fresh = Fresh()
         with view._readable():
             view._db = opening.connect(path, read_only=True)
@@ -235,30 +232,6 @@ class SqliteLedger(SqliteReader, Adder):
             self._db.close()
         if self._guard is not None:
             self._guard.release()
-
-
-class _Transaction:
-    """All or nothing; within another one it is part of that. A class, because every call pays for it."""
-
-    __slots__ = ("_inner", "_ledger")
-
-    def __init__(self, ledger: SqliteLedger) -> None:
-        self._ledger = ledger
-
-    def __enter__(self) -> None:
-        self._inner = self._ledger.in_transaction
-        if not self._inner:
-            self._ledger.begin()
-
-    def __exit__(self, kind: Any, failure: BaseException | None, trace: Any) -> None:
-        if self._inner:
-            return
-        if failure is None:
-            self._ledger.commit()
-            return
-        self._ledger.roll_back()
-        if isinstance(failure, (sqlite3.Error, OverflowError)):
-            raise refused(self._ledger.where, failure) from None
 
 
 def _make(path: Path) -> None:
