@@ -223,6 +223,7 @@ def test_what_is_pending_cannot_be_spent_twice():
     for _ in range(200):
         budget.expose(0, 0.1, 0.1)
     assert budget.cap_budget(0) == 0.0
+    assert budget.exposure[budget.fleet] == pytest.approx([200, 200 * 0.9])  # the fleet waits with its tasks
     for _ in range(200):
         budget.settle(0, 0.1, 0.1)
     assert budget.cap_budget(0) == pytest.approx(most)

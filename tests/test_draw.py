@@ -81,6 +81,7 @@ def test_a_tie_is_a_vote_for_the_baseline():
     asked = wish(Committee.of(np.ones(2), np.ones((4, 2))), np.ones((3, 2)), 2)
     assert asked.p == 0.0
     np.testing.assert_array_equal(asked.others, [0.5, 0.5, 0.0])  # even, should anything ever leave
+    assert wish(Committee.of(np.ones(2), np.ones((4, 2))), np.ones((3, 2)), 0).p == 0.0  # wherever it stands
 
 
 # --- the decision cap -------------------------------------------------------------------------------------
@@ -302,3 +303,9 @@ def test_what_has_no_probability_is_never_drawn(weights, u):
         return
     probabilities = np.array(weights) / total
     assert probabilities[pick(probabilities, u)] > 0.0
+
+
+def test_what_rounding_leaves_falls_on_the_last_that_has_a_probability():
+    u, least = np.nextafter(1.0, 0.0), 5e-324
+    assert u * least == least  # no part of the whole reaches beyond this
+    assert kernels.fallen_on(np.array([0.0, least, 0.0]), u) == 1
