@@ -102,6 +102,24 @@ def drifting(world, bandit, n):
         bandit.reward(d.id, -5.0 * float(d.features @ world.theta[0]) - 7.0)
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_a_gate_that_a_failed_call_shut_is_open_again(place, many):
+    world, bandit = trained(400, path=place)
+    request = world.request(0)
+    wrong = request["baseline_reward"] + 5.0
+    several = {"tasks": [request["task"]], "actions": request["actions"][None], "baseline_rewards": [wrong]}
+    broken = break_once(bandit, "INSERT INTO drifts")
+    with pytest.raises(OSError, match="full"):  # noqa: PT012 - one call of two
+        if many:
+            bandit.decide_many(**several, baselines=[request["baseline"]])
+        else:
+            bandit.decide(**{**request, "baseline_reward": wrong})
+    assert broken.failed
+    assert bandit.status()["shop-0"].gate == "open"
+    assert bandit.status().drifts == 0
+    assert bandit.audit().passed
+
+
 @pytest.mark.parametrize("beginning", ["INSERT INTO drifts", "COMMIT", "INSERT INTO rewards"])
 def test_an_alarm_stands_or_falls_with_its_reward(place, beginning):
     world, bandit = trained(400, path=place)
