@@ -36,6 +36,7 @@ TESTS = {
     "online/sqlite/reading.py": [_CALLS],
     "online/waking.py": [*_READER, "test_online_versions.py", *_FILES, *_BAD],
     "online/sqlite/schema.py": [_CALLS],
+    "serve/desk.py": ["test_serve.py"],
     # These need BANISTER_TEST_POSTGRES; without it their faults survive.
     "online/following.py": ["test_online_shared.py"],
     "online/postgres/ledger.py": ["test_online_shared.py"],
@@ -77,7 +78,7 @@ MUTANTS = [
         ("order-reopened", "in sorted(events):", "in sorted(events, key=lambda e: -e[1]):", "gates shut in another order"),
         ("watch-reopened", "skipped = self.model.marks.rewards", "skipped = 1 << 62",
          "rewards from before a store was closed are never compared"),
-        ("watch-tail", "yield from zip(*block, strict=True)\n            return", "pass\n            return",
+        ("watch-tail", "yield from zip(task, X, y, number, strict=True)\n            return", "return",
          "rewards during a fit are never compared"),
     ),
     *mutants(
@@ -243,6 +244,17 @@ MUTANTS = [
             "a call is overtaken for ever",
         ),
         ("unsynced", 'if self._durability == "full" and self.own:', "if False:", "full durability is not"),
+    ),
+    *mutants(
+        "serve/desk.py",
+        ("room", "if size > _NUMBERS:", "if False:", "a few bytes of contexts take any memory"),
+        (
+            "whose",
+            'raise type(reason)(f"request {i}: {reason}") from None',
+            "raise",
+            "a context at fault is not named",
+        ),
+        ("unnamed", "raw.named(d, names[i]) if i in names else d", "d", "arms of a batch have no names"),
     ),
     *mutants(
         "online/postgres/statements.py",

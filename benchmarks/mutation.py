@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -24,6 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "src/banister"
 _NOT_RACING = ["-k", "not background"]  # uncompiled, a fit in the background comes late by itself
 _PLAIN = ["-x", "-q", "-W", "ignore", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", "not statistical"]
+_PATIENCE = 1800  # seconds
 _SAID = "pytest.txt"  # what the last tests printed
 
 
@@ -105,13 +107,14 @@ class Run:
         if child == 0:
             self._become_pytest(names)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        if code not in (0, 1):
+        if code not in (0, 1, -signal.SIGALRM):
             raise SystemExit(f"{' '.join(names)}: the tests did not run (exit code {code}).")
         return code == 0
 
     def _become_pytest(self, names: list[str]) -> None:
         import pytest
 
+        signal.alarm(_PATIENCE)  # a fault that makes tests wait for ever is noticed too
         os.chdir(self.folder)
         sys.dont_write_bytecode = True  # two faults a second apart could share one file of bytecode
         sys.path.insert(0, str(self.folder / "src"))

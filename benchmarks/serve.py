@@ -32,6 +32,7 @@ from banister.serve.packing import PACKED, pack, unpack
 
 DIM, ACTIONS, TASKS, CONNECTIONS = 100, 20, 20, 4
 LINES = 3  # connections that send batches: while one is decided, the next is read
+BAR = 10_000  # decisions a second in batches
 ONE, BATCH = "/v1/decisions", "/v1/decisions:batch"
 ECHO = """
 from fastapi import FastAPI
@@ -70,6 +71,14 @@ class World:
         """A request for a batch."""
         parts = [told_apart(self.request(), packed) for _ in range(n)]
         return post(BATCH, {"requests": [p[0] for p in parts]}, *(p[1] for p in parts if packed))
+
+    def alike(self, n: int) -> bytes:
+        """A request for a batch whose requests have the same actions."""
+        A = self.request()["actions"]
+        mean = A @ self.theta.T
+        asked = [(int(self.rng.integers(TASKS)), int(self.rng.integers(ACTIONS))) for _ in range(n)]
+        rows = [{"task": f"task-{t}", "baseline": k, "baseline_reward": float(mean[k, t])} for t, k in asked]
+        return post(BATCH, {"actions": A.tolist(), "requests": rows})
 
 
 def told_apart(request: dict[str, Any], packed: bool) -> tuple[Any, ...]:
@@ -183,14 +192,46 @@ def single(world: World, port: int, seconds: float) -> dict[str, Any]:
 
 
 def batches(world: World, port: int, process: subprocess.Popen[bytes], seconds: float) -> dict[str, Any]:
-    out = {}
-    for name, packed in (("batches of 100", False), ("batches of 100, packed", True)):
-        bodies = [world.many(100, packed=packed) for _ in range(4)]
-        begin = cpu(process)
-        latencies = pressed(port, bodies, seconds, LINES)
-        out[name] = told(latencies, seconds, 100)
-        out[name]["cpu_us"] = round((cpu(process) - begin) / len(latencies) / 100 * 1e6, 1)
-    return out
+    """Batches in three forms: rows of numbers as text, packed, and one list of actions for all as text."""
+    return {
+        "batches of 100": batch(port, process, [world.many(100, packed=False) for _ in range(4)], seconds),
+        "packed": batch(port, process, [world.many(100, packed=True) for _ in range(4)], seconds),
+        "common actions": batch(port, process, [world.alike(100) for _ in range(4)], seconds),
+    }
+
+
+def batch(
+    port: int, process: subprocess.Popen[bytes], bodies: list[bytes], seconds: float
+) -> dict[str, float]:
+    begin = cpu(process)
+    latencies = pressed(port, bodies, seconds, LINES)
+    spent = (cpu(process) - begin) / len(latencies) / 100
+    return {**told(latencies, seconds, 100), "cpu_us": round(spent * 1e6, 1), "bytes": len(bodies[0]) // 100}
+
+
+def contexts(folder: Path, seconds: float, **options: Any) -> dict[str, float]:
+    """Batches of raw contexts, as an application with named arms sends them."""
+    rng, n, names = np.random.default_rng(0), 4000, ["spring", "bundle", "loyalty", "free", "none"]
+    log: dict[str, Any] = {
+        "task": [f"task-{i % TASKS}" for i in range(n)], "age": rng.integers(18, 80, n).tolist(),
+        "basket": rng.random(n).tolist(), "hour": rng.integers(0, 24, n).tolist(),
+        "device": rng.choice(["ios", "android", "web"], n).tolist(),
+        "country": rng.choice(list("abcdef"), n).tolist(), "arm": rng.choice(names, n).tolist(),
+    }  # fmt: skip
+    log["reward"] = [0.3 * (arm == "bundle") + 0.2 * rng.random() for arm in log["arm"]]
+    arms = bn.Arms(names, numeric=["age", "basket", "hour"], categorical=["device", "country"])
+    path, port = folder / f"raw{len(options)}.banister", free_port()
+    with bn.SafeBandit(0.1, features=arms, path=path, refits="manual", seed=1, **options) as bandit:
+        bandit.warm_start(log)
+    rows = [{c: log[c][i] for c in ("age", "basket", "hour", "device", "country")} for i in range(400)]
+    sent = [{"task": log["task"][i], "context": row, "baseline": "spring"} for i, row in enumerate(rows)]
+    process = serve(path, port)
+    try:
+        bodies = [post(BATCH, {"requests": sent[i : i + 100]}) for i in range(0, 400, 100)]
+        return batch(port, process, bodies, seconds)
+    finally:
+        process.terminate()
+        process.wait()
 
 
 def cpu(process: subprocess.Popen[bytes]) -> float:
@@ -207,42 +248,54 @@ def memory(process: subprocess.Popen[bytes]) -> float:
 def load(
     world: World, port: int, process: subprocess.Popen[bytes], seconds: float, rate: float
 ) -> dict[str, Any]:
-    """Decisions and rewards at a steady rate, with a refit each tenth of the time."""
-    requests = [world.one(ONE, packed=True) for _ in range(256)]
-    latencies: list[float] = []
+    """Packed batches at a steady rate, each followed by its rewards, and a refit every minute."""
+    bodies = [world.many(100, packed=True) for _ in range(16)]
+    times: dict[str, list[float]] = {"decisions": [], "rewards": []}
     errors: list[str] = []
-    refits, grown, until = 0, [memory(process)], time.perf_counter() + seconds
+    begin, refits, grown = time.perf_counter(), [], [memory(process)]
+
+    def timed(line: Line, kind: str, data: bytes) -> bytes:
+        start = time.perf_counter()
+        answer = line.ask(data)
+        times[kind].append(time.perf_counter() - start)
+        return answer
 
     def one(start: int) -> None:
-        line, i, due = Line(port), start, time.perf_counter()
-        while due < until:
+        line, i = Line(port), start
+        while (due := begin + i * 100 / rate) < begin + seconds:
             time.sleep(max(0.0, due - time.perf_counter()))
             try:
-                begin = time.perf_counter()
-                made = json.loads(unpack(line.ask(requests[i % len(requests)]))[0])
-                latencies.append(time.perf_counter() - begin)
-                begin = time.perf_counter()
-                line.ask(post("/v1/rewards", {"id": made["id"], "reward": random.random()}))
-                latencies.append(time.perf_counter() - begin)
+                made = json.loads(unpack(timed(line, "decisions", bodies[i % len(bodies)]))[0])["decisions"]
+                earned = [{"id": d["id"], "reward": random.random()} for d in made]
+                timed(line, "rewards", post("/v1/rewards:batch", {"rewards": earned}))
             except Exception as reason:
                 errors.append(repr(reason))
                 line = Line(port)
-            i, due = i + 1, due + 2 * CONNECTIONS / rate
+            i += LINES
 
-    threads = [threading.Thread(target=one, args=(11 * i,)) for i in range(CONNECTIONS)]
+    threads = [threading.Thread(target=one, args=(i,)) for i in range(LINES)]
     for thread in threads:
         thread.start()
-    while time.perf_counter() < until - seconds / 10:
-        time.sleep(seconds / 10)
+    while time.perf_counter() < begin + seconds - 15:
+        time.sleep(min(60.0, seconds / 4))
+        start = time.perf_counter()
         Line(port).ask(post("/v1/refits", {}))  # a new connection: the server closes idle ones
-        refits += 1
+        refits.append(time.perf_counter() - start)
         grown.append(memory(process))
     for thread in threads:
         thread.join()
+    took = time.perf_counter() - begin
     return {
-        **told(latencies, seconds), "worst_ms": round(max(latencies) * 1e3, 1), "errors": len(errors),
-        "first_errors": errors[:3], "refits": refits, "memory_mb": [round(m) for m in grown],
+        "seconds": round(took, 1), "asked_per_second": rate,
+        "errors": len(errors), "first_errors": errors[:3],
+        "decisions": worst(times["decisions"], took), "rewards": worst(times["rewards"], took),
+        "refit_seconds": [round(r, 1) for r in refits], "memory_mb": [round(m) for m in grown],
     }  # fmt: skip
+
+
+def worst(latencies: list[float], seconds: float) -> dict[str, Any]:
+    over = sum(latency > 0.25 for latency in latencies)
+    return {**told(latencies, seconds, 100), "worst_ms": round(max(latencies) * 1e3, 1), "over_250_ms": over}
 
 
 class Caller:
@@ -363,9 +416,11 @@ def main() -> None:
         print(json.dumps(found["single"], indent=1))
         found["batches"] = batches(world, port, process, given.seconds)
         print(json.dumps(found["batches"], indent=1))
+        for name, options in (("contexts", {}), ("contexts, drawn", {"reward_range": (0, 1)})):
+            found[name] = contexts(Path(folder), given.seconds, **options)
+            print(json.dumps({name: found[name]}, indent=1))
         if given.load:
-            rate = 0.7 * found["single"]["decisions, packed"]["per_second"]
-            found["load"] = load(world, port, process, given.load, rate)
+            found["load"] = load(world, port, process, given.load, 0.7 * BAR)
             print(json.dumps(found["load"], indent=1))
         process.terminate()
         process.wait()

@@ -77,6 +77,7 @@ def test_one_request_is_encoded_as_a_log_is(options):
         np.testing.assert_array_equal(actions, every[i])
         np.testing.assert_array_equal(learned.actions(context, ["bundle"]), actions[[1]])
         np.testing.assert_array_equal(learned.actions(context, ["bundle", "spring"]), actions[::-1])
+    np.testing.assert_array_equal(learned.stacked(contexts(LOG)), every)
 
 
 def test_names_may_come_as_arrays():

@@ -1,6 +1,5 @@
 """A small version of `benchmarks/fuzz.py`: each kind of damaged or crafted store, three times."""
 
-import sqlite3
 import sys
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from banister.errors import ModelFileError, SettingError
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 from crafted import KINDS, craft, make
 from fuzz import in_child, verdict
+from places import tamper
 
 
 @pytest.fixture(scope="module")
@@ -31,27 +31,24 @@ def test_a_crafted_store_is_refused_or_right(good, tmp_path, seed):
     assert in_child(lambda: verdict(path, kind)) in ("refused", "loaded")
 
 
-def test_an_old_model_that_was_altered_is_found_at_opening(good, tmp_path):
-    path = tmp_path / "s"
+def copied(store, folder) -> Path:
+    path = folder / "s"
     for suffix in ("", ".ledger"):
-        Path(f"{path}{suffix}").write_bytes(Path(f"{good}{suffix}").read_bytes())
-    db = sqlite3.connect(f"{path}.ledger")
-    db.execute("UPDATE model_parts SET bytes = zeroblob(length(bytes)) WHERE version = 1")
-    db.commit()
-    db.close()
+        Path(f"{path}{suffix}").write_bytes(Path(f"{store}{suffix}").read_bytes())
+    return path
+
+
+def test_an_old_model_that_was_altered_is_found_at_opening(good, tmp_path):
+    path = copied(good, tmp_path)
+    tamper(path, "UPDATE model_parts SET bytes = zeroblob(length(bytes)) WHERE version = 1")
     with pytest.raises(ModelFileError, match="model 1 was altered"):
         SafeBandit.load(path)
 
 
 def test_settings_that_were_edited_are_found_at_opening(good, tmp_path):
-    path = tmp_path / "s"
-    for suffix in ("", ".ledger"):
-        Path(f"{path}{suffix}").write_bytes(Path(f"{good}{suffix}").read_bytes())
-    db = sqlite3.connect(f"{path}.ledger")
+    path = copied(good, tmp_path)
     edit = """replace(value, '"literal_floor": false', '"literal_floor": true')"""
-    assert db.execute(f"UPDATE meta SET value = {edit} WHERE key = 'settings'").rowcount == 1
-    db.commit()
-    db.close()
+    tamper(path, f"UPDATE meta SET value = {edit} WHERE key = 'settings'")
     with pytest.raises(SettingError, match="made with literal_floor=False"):
         SafeBandit.load(path)
 

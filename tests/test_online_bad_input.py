@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import sqlite3
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -17,6 +16,7 @@ from banister.errors import BanisterError, DataFileError, InputError, ModelFileE
 from banister.online.model import Model
 from banister.online.model_file import pack, unpack
 from online_world import trained
+from places import tamper
 
 A = np.ones((3, 8))
 
@@ -310,23 +310,17 @@ LEDGERS = [
 
 @pytest.mark.parametrize(("statement", "says"), LEDGERS)
 def test_altered_ledgers(store, statement, says):
-    db = sqlite3.connect(f"{store}.ledger")
-    db.execute(statement)
-    db.commit()
-    db.close()
+    tamper(store, statement)
     with pytest.raises(BanisterError, match=says):
         SafeBandit.load(store)
 
 
 def test_a_reader_does_not_serve_a_model_that_was_altered(store):
     """It does not read the whole chain first, so that it checks the model itself."""
-    db = sqlite3.connect(f"{store}.ledger")
     meta, arrays = unpack(store.read_bytes(), "x")
     data = pack(meta, {**arrays, "mean": 2.0 * arrays["mean"]})
     assert len(data) == store.stat().st_size
-    db.execute("UPDATE model_parts SET bytes = ?", (data,))
-    db.commit()
-    db.close()
+    tamper(store, "UPDATE model_parts SET bytes = ?", data)
     with pytest.raises(ModelFileError, match="model 1 was altered"):
         SafeBandit.open_read_only(store)
 

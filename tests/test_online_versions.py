@@ -15,16 +15,21 @@ from banister.errors import BanisterError, ModelFileError
 from banister.online.model import FORMAT
 from banister.online.settings import Settings
 from online_world import World, trained
+from places import tamper
 
 FIXTURE = Path(__file__).parent / "fixtures" / "store-0.1.zip"
+
+
+def unpacked(kept: Path, folder: Path) -> Path:
+    with zipfile.ZipFile(kept) as archive:
+        archive.extractall(folder)
+    return folder / "store.banister"
 
 
 @pytest.fixture
 def old(tmp_path) -> Path:
     """A store as the first release left it: 40 logged rows, 133 decisions, a drift, two models."""
-    with zipfile.ZipFile(FIXTURE) as archive:
-        archive.extractall(tmp_path)
-    return tmp_path / "store.banister"
+    return unpacked(FIXTURE, tmp_path)
 
 
 def test_a_store_of_the_first_release_lives_on(old):
@@ -143,9 +148,7 @@ CHAINED = FIXTURE.with_name("store-first-chain.zip")
 @pytest.fixture
 def chained(tmp_path) -> Path:
     """A store whose chain has the first rule: logs, keys, a retraction, a refusal, a drift, three models."""
-    with zipfile.ZipFile(CHAINED) as archive:
-        archive.extractall(tmp_path)
-    return tmp_path / "store.banister"
+    return unpacked(CHAINED, tmp_path)
 
 
 def test_links_of_the_first_rule_prove_what_they_proved(chained):
@@ -181,19 +184,13 @@ def test_links_of_the_first_rule_prove_what_they_proved(chained):
 def test_a_change_of_links_of_the_first_rule_is_noticed(chained, change):
     with SafeBandit.load(chained) as bandit:
         World(tasks=4, dim=3, rank=1, actions=3).play(bandit, 5)
-    db = sqlite3.connect(f"{chained}.ledger")
-    db.execute(change)
-    db.commit()
-    db.close()
+    tamper(chained, change)
     with pytest.raises(BanisterError, match="was altered"):
         SafeBandit.load(chained)
 
 
 def test_links_of_the_first_rule_are_checked_before_they_are_believed(chained):
-    db = sqlite3.connect(f"{chained}.ledger")
-    db.execute("UPDATE rewards SET value = value + 1 WHERE id = 20")
-    db.commit()
-    db.close()
+    tamper(chained, "UPDATE rewards SET value = value + 1 WHERE id = 20")
     with pytest.raises(BanisterError, match="a reward for decision 20, is not what was written"):
         SafeBandit.load(chained)
 

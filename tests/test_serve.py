@@ -18,6 +18,7 @@ from banister.errors import ModelFileError, SettingError
 from banister.online import _digest
 from banister.online.record import AlarmRecord
 from banister.safety import _kernels
+from banister.serve import desk
 from banister.serve.board import earned, page
 from banister.serve.packing import PACKED, pack, unpack
 from banister.serve.schema import DecisionRequest, TasksQuery
@@ -165,25 +166,95 @@ def test_rewards_in_batches(shop: tuple[str, Path, World]) -> None:
         assert taken.json() == {"id": ids[0], "outcome": "retracted"}
 
 
-def test_raw_contexts_are_decided_from(tmp_path: Path) -> None:
+@pytest.fixture
+def raw(tmp_path: Path) -> Path:
+    """A store whose bandit makes features of raw contexts."""
     arms = bn.Arms(["spring", "bundle"], numeric=["age"], categorical=["device"])
     log = {
         "task": ["a", "b"] * 10, "age": list(range(20, 40)), "device": ["ios", "web"] * 10,
         "arm": ["spring", "bundle"] * 10, "reward": [0.0, 1.0] * 10,
     }  # fmt: skip
     path = tmp_path / "raw.banister"
-    with bn.SafeBandit(0.1, features=arms, path=path, refits="manual") as bandit:
-        bandit.warm_start(log, refit=False)
-    body = {"task": "a", "context": {"age": 41, "device": None}, "baseline": "bundle"}
-    with serving(path) as (url, _), httpx.Client(base_url=url) as client:
-        made = client.post("/v1/decisions", json=body).json()
-        assert (made["arm"], made["certified"]) == ("bundle", False)
-        batch = client.post("/v1/decisions:batch", json={"requests": [body, {**body, "offered": ["bundle"]}]})
-        assert [d["action"] for d in batch.json()["decisions"]] == [1, 0]
-        wrong = client.post("/v1/decisions", json={**body, "baseline": "summer"})
+    with bn.SafeBandit(0.1, features=arms, path=path, refits="manual", reward_range=(0, 1), seed=3) as bandit:
+        bandit.warm_start(log)
+    return path
+
+
+RAW: dict[str, Any] = {"task": "a", "context": {"age": 41, "device": None}, "baseline": "bundle"}
+
+
+def test_raw_contexts_are_decided_from(raw: Path) -> None:
+    with serving(raw) as (url, _), httpx.Client(base_url=url) as client:
+        made = client.post("/v1/decisions", json={**RAW, "offered": ["bundle"]}).json()
+        assert (made["arm"], made["action"]) == ("bundle", 0)
+        wrong = client.post("/v1/decisions", json={**RAW, "baseline": "summer"})
         assert wrong.status_code == 422
         assert "'summer' is not on offer" in wrong.json()["detail"]
         assert "banister_left_total 0.0" in client.get("/metrics").text
+
+
+def test_a_batch_of_contexts_and_rows_is_decided_as_one_by_one(raw: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.banister"
+    with bn.SafeBandit.load(raw) as bandit:
+        bandit.save(copy)
+        row = bandit.features.actions({"age": 30, "device": "ios"}).tolist()  # type: ignore[union-attr]
+    requests = [{**RAW, "context": {"age": age, "device": "web"}} for age in range(20, 60)]
+    mixed = [{"task": "b", "actions": row, "baseline": 0}, {**RAW, "offered": ["bundle"]}, *requests]
+    with bn.SafeBandit.load(copy) as bandit:
+        expected = [bandit.decide(**r).to_dict() for r in [*requests, *mixed]]
+    with serving(raw) as (url, _), httpx.Client(base_url=url) as client:
+        parts = [client.post("/v1/decisions:batch", json={"requests": r}) for r in (requests, mixed)]
+    found = [d for part in parts for d in part.json()["decisions"]]
+    assert found == expected
+    assert {d["arm"] for d in found} == {"spring", "bundle", None}
+
+
+def test_a_context_at_fault_refuses_its_whole_batch_by_its_place(raw: Path) -> None:
+    body = {"requests": [RAW, {**RAW, "context": {"age": 41}}]}
+    with serving(raw) as (url, _), httpx.Client(base_url=url) as client:
+        wrong = client.post("/v1/decisions:batch", json=body)
+        assert wrong.status_code == 422
+        assert wrong.json()["detail"].startswith("request 1: context lacks 'device'")
+        both = client.post("/v1/decisions:batch", json={"requests": [{**RAW, "actions": [[1.0]]}]})
+        assert "Give actions= or context=, not both" in both.json()["detail"]
+        assert client.get("/v1/receipt").json()["decisions"] == 0
+
+
+def test_actions_of_a_batch_are_those_of_requests_without_their_own(tmp_path: Path) -> None:
+    path, copy = tmp_path / "a.banister", tmp_path / "b.banister"
+    world = make_store(path)
+    with bn.SafeBandit.load(path) as bandit:
+        bandit.save(copy)
+    own, other = world.request(), world.request()
+    rest = [{"task": f"shop-{i % 5}", "baseline": i % 3} for i in range(20)]
+    with bn.SafeBandit.load(copy) as bandit:
+        expected = [bandit.decide(**r, actions=own["actions"]).to_dict() for r in rest]
+        expected.append(bandit.decide(**other).to_dict())
+    body = {"actions": own["actions"].tolist(), "requests": [*rest, as_json(other)]}
+    line = {"shape": own["actions"].shape, "requests": rest}
+    sent = {"content": pack(json.dumps(line).encode(), [own["actions"]]), "headers": {"content-type": PACKED}}
+    with serving(path) as (url, _), httpx.Client(base_url=url) as client:
+        found = client.post("/v1/decisions:batch", json=body).json()["decisions"]
+        again = client.post("/v1/decisions:batch", **sent).raise_for_status()
+        both = client.post("/v1/decisions:batch", json={**body, "shape": [1, 1]})
+    assert found == expected
+    assert any(d["certified"] for d in found)
+    actions = [d["action"] for d in json.loads(unpack(again.content)[0])["decisions"]]
+    assert actions == [d["action"] for d in expected[:-1]]
+    assert both.status_code == 422
+
+
+def test_few_bytes_cannot_ask_for_much_memory(raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desk, "_NUMBERS", 100)
+    with serving(raw) as (url, _), httpx.Client(base_url=url) as client:
+        for body in (
+            {"requests": [RAW] * 50},
+            {"actions": [[0.0] * 14] * 5, "requests": [{"task": "a", "baseline": 0}] * 2},
+        ):
+            refused = client.post("/v1/decisions:batch", json=body)
+            assert refused.status_code == 413
+            assert "send it in parts" in refused.json()["detail"]
+        assert client.get("/v1/receipt").json()["decisions"] == 0
 
 
 def test_the_status_is_the_ledgers(shop: tuple[str, Path, World]) -> None:

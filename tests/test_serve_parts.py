@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -176,6 +177,14 @@ def test_a_service_that_cannot_begin_says_why(tmp_path: Path) -> None:
     outside = banister("serve", str(tmp_path / "none.banister"), "--host", "0.0.0.0", "--alpha", "0.1")
     assert outside.returncode == 2
     assert "there are no tokens" in outside.stderr
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = str(other.getsockname()[1])
+        taken = banister("serve", str(tmp_path / "none.banister"), "--alpha", "0.1", "--port", port)
+    assert taken.returncode == 2
+    assert f"port={port}: cannot listen there" in taken.stderr
+    assert "live page" not in taken.stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -197,14 +206,13 @@ def test_the_command_serves_and_stops_when_told(tmp_path: Path) -> None:
         finally:
             process.kill()
     assert "only this machine can connect" in said
+    assert f"the live page is at http://127.0.0.1:{port}/" in said
     assert "model" not in said  # those of the warm-up are not this store's
     with bn.SafeBandit.load(path) as bandit:
         assert (bandit.settings.alpha, bandit.status().decisions) == (0.2, 1)
 
 
 def free_port() -> int:
-    import socket
-
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return int(s.getsockname()[1])

@@ -56,7 +56,6 @@ def serve(
     settings = ServeSettings.of(given, file=config)
     if not settings.read_tokens():
         typer.echo("banister: no tokens, so only this machine can connect.", err=True)
-    typer.echo(f"banister: the live page is at http://{settings.host}:{settings.port}/", err=True)
     run(settings)
 
 

@@ -27,7 +27,7 @@ Seed = Annotated[int, typer.Option(help="Of the study; the same seed gives the s
 
 @app.command()
 def run(
-    trials: Annotated[int, typer.Option(min=1, help="Trials of every policy.")] = 5,
+    trials: Annotated[int, typer.Option(min=1, help="Trials of every policy.")] = 3,
     jobs: Jobs = 0,
     policies: Policies = "",
     out: Annotated[

@@ -176,6 +176,16 @@ class Arms(Features):
         out[:, head:].reshape(len(arm), len(self._names), len(own))[self._every[: len(arm)], arm] = own
         return out
 
+    def stacked(self, contexts: Sequence[Any]) -> Float:
+        """See `Features.stacked`; all at once."""
+        z = np.array([[1.0, *self.context.vector(context)] for context in contexts])
+        (head, dim), K = self._shape, len(self._names)
+        out = np.zeros((len(z), K, dim))
+        out[:, :, :head] = z[:, None, :head]
+        own = z if self.own is None else z[:, self._own_columns]
+        out[:, :, head:].reshape(len(z), K, K, own.shape[1])[:, self._every, self._every] = own[:, None]
+        return out
+
     @cached_property
     def _every(self) -> Int:
         return np.arange(len(self._names), dtype=np.int64)

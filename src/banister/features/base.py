@@ -53,6 +53,10 @@ class Features(ABC):
     def actions(self, context: Any, offered: Any = None) -> Float:
         """(K, d) features of what one request offers."""
 
+    def stacked(self, contexts: Sequence[Any]) -> Float:
+        """(m, K, d) features of all actions in each of m contexts, given as mappings of raw values."""
+        return np.stack([self.actions(context) for context in contexts])
+
     @abstractmethod
     def offered_names(self, offered: Any = None) -> list[str]:
         """The names of what one request offers, in the order of the rows of `actions`."""

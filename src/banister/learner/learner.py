@@ -171,6 +171,10 @@ class Learner:
         alarms = self.watch.see(task, x, y, number)
         return self._rung(alarms) if alarms else alarms
 
+    def check_many(self, task: Int, X: Float, y: Float, number: Int) -> list[Alarm]:
+        """The same of many, in turn."""
+        return self._rung(self.watch.see_many(task, X, y, number))
+
     def _rung(self, alarms: list[Alarm]) -> list[Alarm]:
         """Each shuts gates from where its change began."""
         alarms = [self._dated(alarm) for alarm in alarms]
@@ -187,7 +191,7 @@ class Learner:
     ) -> list[Alarm]:
         """Take in many rewards."""
         self.memory.plays.extend(task, X, y, is_baseline, claim, number)
-        return self._rung(self.watch.see_many(task, X, y, number))
+        return self.check_many(task, X, y, number)
 
     def forget(self, task: int, since: int) -> None:
         """A task, or with `EVERY_TASK` all, has changed at decision `since`: shut, and learn anew."""

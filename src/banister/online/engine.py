@@ -136,7 +136,7 @@ class Engine:
         ledger, version, gates = self.store.ledger, self.model.version, self.learner.gates
         alarms = ledger.alarms(after=self.model.marks.drifts)
         self._alarmed = frozenset(alarm.task for alarm in alarms if alarm.version == version)
-        first = ledger.first_with_reason(version, Reason.DISAGREES)
+        first = ledger.first_with_reason(version, Reason.DISAGREES, self.model.marks.decisions)
         events = [(number, 0, task) for task, number in first.items()]
         events += [(alarm.after, 1, alarm.task) for alarm in alarms]
         for _, is_alarm, task in sorted(events):
@@ -169,22 +169,19 @@ class Engine:
         memory = self.store.memory
         if memory is None or not self.settings.drift_guard:
             return
-        for t, x, reward, n in self._unfitted(memory):
-            for alarm in self.learner.check(int(t), x, float(reward), int(n)):
+        for rows in self._unfitted(memory):
+            for alarm in self.learner.check_many(*rows):
                 self._sound(alarm, self.store.ledger.last_id)
 
     def _unfitted(self, memory: Memory) -> Iterator[tuple[Any, ...]]:
         """Rewards that the model was not fitted to: those since its snapshot, or by the ledger at opening."""
         if memory.plays.tail is not None:
             task, X, y, _, _, number = memory.plays.tail.pieces()
-            for block in zip(task, X, y, number, strict=True):
-                yield from zip(*block, strict=True)
+            yield from zip(task, X, y, number, strict=True)
             return
         skipped = self.model.marks.rewards
         for rows in self.store.ledger.rewarded(memory.dim):
-            yield from zip(
-                *(c[skipped:] for c in (rows.task, rows.features, rows.value, rows.number)), strict=True
-            )
+            yield tuple(c[skipped:] for c in (rows.task, rows.features, rows.value, rows.number))
             skipped = max(skipped - len(rows.number), 0)
 
     def _sound(self, alarm: Alarm, after: int) -> None:

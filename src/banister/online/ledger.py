@@ -234,8 +234,11 @@ class Ledger(Protocol):
     def versions(self) -> dict[int, int]:
         """Decisions by model version."""
 
-    def first_with_reason(self, version: int, reason: str) -> dict[int, int]:
-        """For each task with a decision of this version and reason: the first one's id."""
+    def first_with_reason(self, version: int, reason: str, after: int) -> dict[int, int]:
+        """For each task with a decision of this version and reason: the first one's id.
+
+        Only decisions after `after` are looked at; a version's own are later than what it was fitted to.
+        """
 
     def refusals(self) -> dict[str, int]:
         """Refused rewards by why."""

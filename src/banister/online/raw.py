@@ -72,6 +72,14 @@ def decide(
     given: dict[str, Any],
 ) -> Decision:
     """A decision from a raw context, with the name of what is played; a mixture has none."""
+    rows, index, names = offer(bandit, actions, context, offered, baseline)
+    return named(bandit.decide(task, rows, baseline=index, **given), names)
+
+
+def offer(
+    bandit: SafeBandit, actions: Any, context: Any, offered: Any, baseline: Any
+) -> tuple[Float, int, list[str]]:
+    """What a raw request offers: the features of every action, the baseline's index, the names."""
     features = bandit.features
     if features is None:
         raise InputError(
@@ -82,7 +90,11 @@ def decide(
         raise InputError("Give actions= or context=, not both; this bandit makes the features of a context.")
     names = features.offered_names(offered)
     index = baseline_index(baseline, names, context)
-    decision = bandit.decide(task, features.actions(context, offered), baseline=index, **given)
+    return features.actions(context, offered), index, names
+
+
+def named(decision: Decision, names: Sequence[str]) -> Decision:
+    """A decision with the name of what is played."""
     return decision._replace(arm=names[decision.action]) if decision.action >= 0 else decision
 
 

@@ -9,10 +9,11 @@ import numpy as np
 
 from banister.data import Float
 from banister.errors import ModelFileError, UnknownDecisionError, UnknownTaskError
+from banister.features.arms import Arms
 from banister.online.bandit import SafeBandit
 from banister.online.ledger import Ledger
 from banister.online.model import Model
-from banister.online.record import DecisionRecord
+from banister.online.record import MIXTURE, DecisionRecord
 from banister.safety.belief import Belief
 from banister.serve.events import recent
 
@@ -35,13 +36,13 @@ def explained(bandit: SafeBandit, number: int) -> dict[str, Any]:
         if record is None:
             raise UnknownDecisionError(f"No decision has id {number}.")
         return {
-            **_row(record, ledger),
+            **_row(bandit, record, ledger),
             "task": ledger.tasks()[record.task],
             **_by_model(bandit, ledger, record),
         }
 
 
-def _row(record: DecisionRecord, ledger: Ledger) -> dict[str, Any]:
+def _row(bandit: SafeBandit, record: DecisionRecord, ledger: Ledger) -> dict[str, Any]:
     """What is written down of a decision, and of its reward."""
     hidden = {"task", "baseline_features", "features", "offered", "actions", "digest", "probabilities"}
     own = {name: value for name, value in record._asdict().items() if name not in hidden}
@@ -51,10 +52,19 @@ def _row(record: DecisionRecord, ledger: Ledger) -> dict[str, Any]:
     assert played is not None, "a record that was read can be found"
     return {
         **own,
+        **_arms(bandit, record),
         "left": record.action != record.baseline,
         "reward": played.reward,
         "retracted": played.retracted,
     }
+
+
+def _arms(bandit: SafeBandit, record: DecisionRecord) -> dict[str, str]:
+    """The names of what was played and of the baseline, where rows tell them."""
+    if not isinstance(bandit.features, Arms) or record.action == MIXTURE:
+        return {}
+    played, usual = bandit.features.named(np.array([record.played, record.baseline_vector]))
+    return {"arm": played, "usual_arm": usual}
 
 
 def _by_model(bandit: SafeBandit, ledger: Ledger, record: DecisionRecord) -> dict[str, Any]:
@@ -92,6 +102,7 @@ def _features(belief: Belief, t: int, x: Float, xb: Float, names: list[str]) -> 
     return [
         {"name": labels[j], "value": values[j], "played": float(own[j]), "usual": float(usual[j])}
         for j in matter.tolist()
+        if own[j] or usual[j]
     ]
 
 
@@ -107,5 +118,5 @@ def past(bandit: SafeBandit, label: str) -> dict[str, Any]:
         if label not in labels:
             raise UnknownTaskError(f"No task is called {label!r}.")
         task = labels.index(label)
-        rows = [_row(record, ledger) for record in ledger.last_decisions(task, _DECISIONS)]
+        rows = [_row(bandit, record, ledger) for record in ledger.last_decisions(task, _DECISIONS)]
         return {"task": label, "decisions": rows, "events": recent(ledger, task)}

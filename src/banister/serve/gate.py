@@ -55,7 +55,8 @@ class Gate:
             return bytearray()
         kind = kind_of(request)
         if kind not in self._kinds:
-            raise ServiceError.of(415, f"content-type is {kind!r}; send {' or '.join(self._kinds)}.")
+            told = f"is {kind!r}" if kind else "is missing"
+            raise ServiceError.of(415, f"content-type {told}; send {' or '.join(self._kinds)}.")
         settings = self._service.settings
         return await read_body(request, settings.max_body, settings.body_timeout)
 

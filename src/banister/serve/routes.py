@@ -86,8 +86,8 @@ async def decide(service: Service, request: Request, body: bytearray) -> Respons
 async def decide_many(service: Service, request: Request, body: bytearray) -> Response:
     """Decide many requests, in order."""
     line, numbers = _opened(request, body)
-    given = schema.read(schema.DecisionBatch, line).requests
-    _check_size(service, len(given))
+    given = schema.read(schema.DecisionBatch, line)
+    _check_size(service, len(given.requests))
     made = await service.desk.decide_many(given, numbers)
     if kind_of(request) == PACKED:
         return _packed({"decisions": [schema.line(d) for d in made]}, made)

@@ -21,6 +21,7 @@ from banister.online.status import Status, TaskStatus
 from banister.serve.packing import shaped
 
 Body = TypeVar("Body", bound=BaseModel)
+_WORDS = {"missing": "missing", "extra_forbidden": "no field of this request"}
 _MOST_SAID = 3  # mistakes of one body that are spelled out
 _LONGEST_KEY = 255
 Key = Annotated[str, Field(min_length=1, max_length=_LONGEST_KEY)]
@@ -64,11 +65,6 @@ class DecisionRequest(_Given):
     baseline_reward_std: float = 0.0
     key: Key | None = None
 
-    @property
-    def listed(self) -> bool:
-        """Whether it has features of every action, and not a raw context."""
-        return self.context is None and (self.actions is not None or self.shape is not None)
-
     def arguments(self, actions: Any) -> dict[str, Any]:
         """What `SafeBandit.decide` is called with; `actions` are its own, see `action_sets`."""
         own = {name: getattr(self, name) for name in _ARGUMENTS}
@@ -79,9 +75,24 @@ _ARGUMENTS = [name for name in DecisionRequest.model_fields if name not in ("act
 
 
 class DecisionBatch(_Given):
-    """Many requests, decided in order; without contexts in one transaction, all or none."""
+    """Many requests, decided in order, in one transaction: all or none.
 
+    `actions` (or their `shape`) are for every request that has neither its own nor a context.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "actions": [[1.0, 0.2], [0.4, 0.9]],
+                    "requests": [{"task": "store-17", "baseline": 1}, {"task": "store-18", "baseline": 0}],
+                }
+            ]
+        }
+    )
     requests: list[DecisionRequest]
+    actions: list[list[float]] | None = None
+    shape: tuple[Size, Size] | None = None
 
 
 class RewardRequest(_Given):
@@ -149,17 +160,36 @@ class Version(BaseModel):
     model_version: int
 
 
-def action_sets(requests: Sequence[DecisionRequest], numbers: Float) -> Any:
-    """The actions of each request, None for those with a context; (m, K, d) if all are packed and alike."""
+def action_sets(
+    requests: Sequence[DecisionRequest], numbers: Float, common: DecisionBatch | None = None
+) -> Any:
+    """The actions of each request, None for those that have none; (m, K, d) if all are packed and alike.
+
+    Numbers of `common` actions come before those of the requests.
+    """
+    own, numbers = (None, numbers) if common is None else _common(common, numbers)
     packed = shaped(numbers, [r.shape for r in requests if r.shape is not None])
     if len(packed) == len(requests) and all(r.actions is None for r in requests):
         return packed
     rest = iter(packed)
-    return [_matrix(r.actions) if r.shape is None else _packed(r, next(rest)) for r in requests]
+    sets = [_matrix(r.actions) if r.shape is None else _packed(r, next(rest)) for r in requests]
+    return sets if own is None else [own if _bare(r) else a for r, a in zip(requests, sets, strict=True)]
 
 
-def _packed(request: DecisionRequest, own: Float) -> Float:
-    if request.actions is not None:
+def _bare(request: DecisionRequest) -> bool:
+    return request.actions is None and request.shape is None and request.context is None
+
+
+def _common(batch: DecisionBatch, numbers: Float) -> tuple[Any, Float]:
+    """A batch's own actions, and the numbers after them."""
+    if batch.shape is None:
+        return _matrix(batch.actions), numbers
+    size = batch.shape[0] * batch.shape[1]
+    return _packed(batch, shaped(numbers[:size], [batch.shape])[0]), numbers[size:]
+
+
+def _packed(given: DecisionRequest | DecisionBatch, own: Float) -> Float:
+    if given.actions is not None:
         raise ServiceError.of(422, "A request has actions and a shape; give one of the two.")
     return own
 
@@ -182,7 +212,7 @@ def read(kind: type[Body], body: bytes | bytearray) -> Body:
 def refusal(reason: ValidationError) -> ServiceError:
     """Mistakes in words, with their places."""
     mistakes = reason.errors(include_url=False, include_input=False)
-    said = "; ".join(f"{_place(m['loc'])}{m['msg']}" for m in mistakes[:_MOST_SAID])
+    said = "; ".join(f"{_place(m['loc'])}{_WORDS.get(m['type'], m['msg'])}" for m in mistakes[:_MOST_SAID])
     more = f"; and {len(mistakes) - _MOST_SAID} more" if len(mistakes) > _MOST_SAID else ""
     unreadable = mistakes[0]["type"] == "json_invalid"
     return ServiceError.of(400 if unreadable else 422, f"{said}{more}.")

@@ -13,6 +13,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from banister.errors import SettingError
 from banister.online.warm_up import warm_up
 from banister.serve.app import make_app
 from banister.serve.service import Service, open_store
@@ -55,6 +56,13 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._service = service
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and say where."""
+        await super().startup(sockets)
+        if self.started:
+            host, port = self.servers[0].sockets[0].getsockname()[:2]
+            _log.info("the live page is at http://%s:%d/", f"[{host}]" if ":" in host else host, port)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop; nothing that was acknowledged is lost."""
         self._service.stop()
@@ -78,11 +86,27 @@ def make_server(settings: ServeSettings) -> Server:
 def serve(settings: ServeSettings) -> None:
     """Serve until told to stop; kernels are compiled or loaded first, so that no request waits for that."""
     settings.read_tokens()
+    place = bound(settings.host, settings.port)
     with unsaid("banister.online"):
         warm_up()
     server = make_server(settings)
     spare_collections()
-    server.run()
+    server.run([place])
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """A place to listen on, taken before a store is opened or made: it may belong to somebody else."""
+    place = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        place.bind((host, port))
+    except OSError as reason:
+        place.close()
+        raise SettingError(
+            f"host={host!r}, port={port}: cannot listen there ({reason.strerror}); stop what does, or choose "
+            "another with --port."
+        ) from None
+    return place
 
 
 @contextmanager

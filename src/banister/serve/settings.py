@@ -118,8 +118,10 @@ def _from_file(file: Path | None) -> dict[str, Any]:
         return {}
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as reason:
-        raise SettingError(f"{str(file)!r} cannot be read as TOML ({reason}).") from None
+    except OSError as reason:
+        raise SettingError(f"{str(file)!r} cannot be read ({reason.strerror}).") from None
+    except ValueError as reason:
+        raise SettingError(f"{str(file)!r} is not TOML ({reason}).") from None
 
 
 def _from_environment(env: Mapping[str, str]) -> dict[str, str]:
@@ -127,8 +129,9 @@ def _from_environment(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _said(reason: ValidationError) -> str:
-    """The first mistake, in our words."""
-    mistake = reason.errors()[0]
+    """One mistake, in our words."""
+    # A name that is misspelt leaves the right one missing: it is told first.
+    mistake = min(reason.errors(), key=lambda m: m["type"] != "extra_forbidden")
     name, value = ".".join(map(str, mistake["loc"])), mistake["input"]
     if mistake["type"] == "extra_forbidden":
         known = ", ".join(sorted(ServeSettings.model_fields))

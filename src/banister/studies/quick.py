@@ -10,7 +10,7 @@ from banister.studies.competitors import EVERYONE
 from banister.studies.panels import DEFAULT, PANELS
 from banister.studies.workload import SEED, Workload
 
-TRIALS = 5
+TRIALS = 3
 
 # The quick ones first: a first table is on the screen while the slower ones are still at it.
 _FAST = ("paper", "converged", "moments", "altgdmin-pooled", "baseline", "oracle")

@@ -170,11 +170,12 @@ class Reader(LedgerReader):
     def versions(self) -> dict[int, int]:
         return dict(self._rows("SELECT version, count(*) FROM decisions GROUP BY version ORDER BY version"))
 
-    def first_with_reason(self, version: int, reason: str) -> dict[int, int]:
+    def first_with_reason(self, version: int, reason: str, after: int) -> dict[int, int]:
         return dict(
             self._rows(
-                "SELECT task, min(id) FROM decisions WHERE version = %b AND reason = %b::text GROUP BY task",
-                version, str(reason),
+                "SELECT task, min(id) FROM decisions WHERE id > %b AND version = %b AND reason = %b::text "
+                "GROUP BY task",
+                after, version, str(reason),
             )
         )  # fmt: skip
 

@@ -147,11 +147,12 @@ class SqliteReader(LedgerReader):
     def versions(self) -> dict[int, int]:
         return dict(self._rows("SELECT version, COUNT(*) FROM decisions GROUP BY version ORDER BY version"))
 
-    def first_with_reason(self, version: int, reason: str) -> dict[int, int]:
+    def first_with_reason(self, version: int, reason: str, after: int) -> dict[int, int]:
         return dict(
             self._rows(
-                "SELECT task, MIN(id) FROM decisions WHERE version = ? AND reason = ? GROUP BY task",
-                version, reason,
+                "SELECT task, MIN(id) FROM decisions WHERE id > ? AND version = ? AND reason = ? "
+                "GROUP BY task",
+                after, version, reason,
             )
         )  # fmt: skip
 

@@ -14,9 +14,11 @@ function canvas(place, height) {
 
 const path = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
 
+const ROOM = 0.08;  // above and below what is drawn, as a share of its extent
+
 function extent(values, include) {
   const all = [...values.filter((v) => v != null && Number.isFinite(v)), ...include];
-  const low = Math.min(...all), high = Math.max(...all), room = (high - low || Math.abs(high) || 1) * 0.08;
+  const low = Math.min(...all), high = Math.max(...all), room = (high - low || Math.abs(high) || 1) * ROOM;
   return [low - room, high + room];
 }
 
@@ -74,7 +76,8 @@ export function pastChart(place, decisions, events) {
   const [low, high] = extent(rows.flatMap((d) => [d.reward, d.floor]), rows.some((d) => d.reward != null || d.floor != null) ? [] : [0]);
   const x = scale(0, Math.max(rows.length - 1, 1), 46, right), y = scale(low, high, height - 24, 10);
   rows.forEach((d, i) => { d.x = x(i); });
-  for (const v of [low + (high - low) * 0.08, (low + high) / 2, high - (high - low) * 0.08]) {
+  const middle = (low + high) / 2, edge = ((high - low) * ROOM) / (1 + 2 * ROOM), known = new Set(rows.flatMap((d) => [d.reward, d.floor]).filter((v) => v != null));
+  for (const v of known.size < 2 ? [middle] : [low + edge, middle, high - edge]) {
     svg.append(draw("line", { class: "axis", x1: 46, x2: right, y1: y(v), y2: y(v) }), draw("text", { x: 40, y: y(v) + 4, "text-anchor": "end" }, number(v)));
   }
   for (const e of events) {
@@ -95,13 +98,16 @@ export function pastChart(place, decisions, events) {
   svg.append(draw("text", { x: 46, y: height - 6 }, clock(rows[0].time)), draw("text", { x: right, y: height - 6, "text-anchor": "end" }, clock(rows.at(-1).time)));
 }
 
+// What stands on that line: floor, bound and estimates, as far as the decision has them.
+export function marksOf(d) {
+  const level = inRewards(d);
+  return [["floor", level ? d.floor : null, "floor"], ["bound", level ? d.bound : null, "lower bound"],
+    ["usual", d.left ? d.usual?.value : null, "baseline"], ["played", d.played?.value, d.left ? "played" : "baseline"]].filter(([, v]) => v != null);
+}
+
 // From floor to bound to estimate, on one line.
 export function ladder(place, d) {
-  const level = inRewards(d);
-  const marks = [["floor", level ? d.floor : null, "floor"], ["bound", level ? d.bound : null, "lower bound"],
-    ["usual", d.left ? d.usual?.value : null, "baseline"], ["played", d.played?.value, d.left ? "played" : "baseline"]].filter(([, v]) => v != null);
-  if (marks.length < 2) return;
-  const { svg, width } = canvas(place, 96);
+  const level = inRewards(d), marks = marksOf(d), { svg, width } = canvas(place, 96);
   const [low, high] = extent(marks.map(([, v]) => v), []), x = scale(low, high, 40, width - 60);
   svg.append(draw("line", { class: "track", x1: 8, x2: width - 8, y1: 48, y2: 48 }));
   if (level && d.bound != null && d.played) svg.append(draw("line", { class: "whisker", x1: x(d.bound), x2: x(d.played.value), y1: 48, y2: 48 }));

@@ -53,7 +53,7 @@ export async function refresh() {
 }
 
 function show({ total, tasks }) {
-  const columns = COLUMNS.filter(([name]) => !SOMETIMES.has(name) || tasks.some((t) => t[name] != null));
+  const columns = COLUMNS.filter(([name]) => !SOMETIMES.has(name) || tells(name, tasks));
   const ends = (t, name) => (t[name] == null ? [] : [Math.abs(t[`${name}_low`]), Math.abs(t[`${name}_high`])]);
   const reach = { uplift: Math.max(...tasks.flatMap((t) => ends(t, "uplift")), 1e-12), gain: Math.max(...tasks.flatMap((t) => ends(t, "gain")), 1e-12) };
   heads(columns);
@@ -63,6 +63,9 @@ function show({ total, tasks }) {
   at("back").disabled = query.offset === 0;
   at("more").disabled = query.offset + tasks.length >= total;
 }
+
+// What the whole fleet saved stands in every row alike, and says nothing of a task.
+const tells = (name, tasks) => tasks.some((t) => t[name] != null) && (name !== "saved" || tasks.length === 1 || tasks.some((t) => t.saved !== tasks[0].saved));
 
 function heads(columns) {
   const key = columns.map(([name]) => name).join() + query.sort + query.order;
