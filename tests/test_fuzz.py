@@ -25,7 +25,7 @@ def test_the_store_itself_loads(good, tmp_path):
     assert in_child(lambda: verdict(tmp_path / "s", "untouched")) == "loaded"
 
 
-@pytest.mark.parametrize("seed", range(3 * len(KINDS)))
+@pytest.mark.parametrize("seed", [*range(3 * len(KINDS)), 7025])  # the last overflows what rows would show
 def test_a_crafted_store_is_refused_or_right(good, tmp_path, seed):
     kind, path = craft(good, tmp_path, seed)
     assert in_child(lambda: verdict(path, kind)) in ("refused", "loaded")

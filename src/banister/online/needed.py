@@ -98,7 +98,9 @@ class _Widths:
         values, vectors = np.linalg.eigh(np.stack([belief.V[t] for t in tasks]))
         root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None]
         noise = belief.noise[tasks][:, None, None]
-        told, turn = np.linalg.eigh(root.transpose(0, 2, 1) @ design @ root / noise**2)
+        with np.errstate(over="ignore", invalid="ignore"):
+            shown = root.transpose(0, 2, 1) @ design @ root / noise**2
+        told, turn = np.linalg.eigh(np.where(np.isfinite(shown), shown, 0.0))  # what overflows shows nothing
         self._told, self._squares = np.maximum(told, 0.0), (contrasts @ root @ turn) ** 2
         own = (contrasts @ np.stack([belief.away[t] for t in tasks])) ** 2 * belief.left
         self._now = self._squares.sum(axis=2)
