@@ -37,7 +37,7 @@ TESTS = {  # the tests that a fault in a file must fail, quickest first
     "safety/watch.py": ["test_watch.py"],
     "safety/wild.py": ["test_wild.py"],
     "safety/past.py": ["test_journal.py"],
-    "learner/memory.py": ["test_memory.py", "test_journal.py"],
+    "learner/memory.py": ["test_memory.py", "test_journal.py", "test_wild.py"],
     "learner/journal.py": ["test_journal.py"],
     "learner/learner.py": ["test_learner.py", "test_judge.py", "test_online_calls.py"],
     "learner/account.py": ["test_account.py", "test_online_draws.py"],
