@@ -214,6 +214,8 @@ MUTANTS = [
         ("own-size-off", "    if rank > 0:\n        return np.ones(len(rows))", "    if True:\n        return np.ones(len(rows))",
          "a task of few rows counts as large as the others before anything is shared"),
         ("own-size-lost", "scale[odd] = np.maximum(scale[odd], own)", "scale[odd] = own", "an odd task of few rows is narrowed"),
+        ("spent-off", "if hierarchy.spent > _SPENT:", "if False:", "a fit through all rows is sure of what it leaves at nothing"),
+        ("spent-late", "_SPENT = 0.5", "_SPENT = 0.95", "nearly all rows are spent before coordinates count as alike"),
         ("unseen-small", "np.where(unseen, hierarchy.size, np.maximum(", "np.where(unseen & False, hierarchy.size, np.maximum(",
          "what was never seen counts as nothing"),
         ("sure", "_SURE = 3.0", "_SURE = 30.0", "a left-over that surely shows is averaged away"),

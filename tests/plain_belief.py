@@ -179,6 +179,7 @@ def plain_fit(plays, lab, claimed):
         Shared(mu, L, used), S_inverse, moderate(np.ones(2), np.ones(2)), level, label_level,
         np.minimum(spread, size),
         np.where(unseen, used, used + inverse @ score), information, unseen, size,
+        ((n + lab.n).sum() - (freedom + label_freedom).sum()) / np.maximum(n, lab.n).sum(),
     )  # fmt: skip
     return hierarchy, noise, freedom_of
 

@@ -27,7 +27,7 @@ from banister.safety.widening import (
 NOTHING = np.zeros(0)
 
 
-def hierarchy(D, spread, *, unforced=None, information=None, unseen=None, rank=0, size=1.0):
+def hierarchy(D, spread, *, unforced=None, information=None, unseen=None, rank=0, size=1.0, spent=0.0):
     p = len(D)
     D = np.asarray(D, dtype=float)
     return Hierarchy(
@@ -41,6 +41,7 @@ def hierarchy(D, spread, *, unforced=None, information=None, unseen=None, rank=0
         information=2 / np.broadcast_to(spread, p) ** 2 * np.eye(p) if information is None else information,
         unseen=np.zeros(p, dtype=bool) if unseen is None else np.asarray(unseen),
         size=size,
+        spent=spent,
     )
 
 
@@ -104,6 +105,14 @@ def test_while_nothing_is_shared_the_level_is_taken_two_standard_errors_up():
     np.testing.assert_allclose(left_over(h, 1.0), (0.09 + 2 * np.sqrt(3) * 0.1) / 3)
     h = hierarchy([0.004, 0.05, 1e-6], [0.001, 0.1, 0.1], unforced=[0.004, 0.05, 0.0])
     np.testing.assert_allclose(left_over(h, 1.0), (0.05 + 2 * np.sqrt(2) * 0.1) / 2)
+
+
+def test_a_fit_through_all_rows_tells_no_coordinate_from_another():
+    # one coordinate explains the rows, and the others seem to be surely nothing: the mean, 1.2/3, for all
+    values = {"D": [1.2, 1e-9, 1e-9], "spread": [0.1, 1e-6, 1e-6], "unforced": [1.2, 0.0, 0.0]}
+    np.testing.assert_allclose(left_over(hierarchy(**values, spent=0.51), 1.0)[1:], 0.4)
+    assert left_over(hierarchy(**values, spent=0.49), 1.0)[1:].max() < 1e-5  # rows enough to tell
+    assert left_over(hierarchy(**values, spent=0.9, rank=1), 1.0)[1:].max() < 1e-5
 
 
 def test_few_tasks_widen_the_left_over_only_while_nothing_is_shared():

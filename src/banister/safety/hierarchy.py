@@ -25,6 +25,7 @@ class Hierarchy:
         information: (p, p) Fisher's, of D.
         unseen: (p,) coordinates of which rows say next to nothing.
         size: τ0², the prior variance of a coordinate before anything is known.
+        spent: the share of the rows that the fit has used up; at 1 it passes through all of them.
     """
 
     shared: Shared
@@ -37,6 +38,7 @@ class Hierarchy:
     information: Float
     unseen: Bool
     size: float
+    spent: float
 
     def open_of(self, c: Float) -> Float:
         """Covariance of `μ + L w_t` for coefficients `c = (1, w)` (T, k+1): what all rows leave open."""

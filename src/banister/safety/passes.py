@@ -266,7 +266,14 @@ class _Work:
             information=self.information,
             unseen=unseen,
             size=self.size,
+            spent=self._spent(),
         )
+
+    def _spent(self) -> float:
+        """The share of the rows that the fit has used up; a play and its label are rows of one action."""
+        plays, labels = self.rows.plays.n, self.rows.labels.n
+        left = float((self.freedom + self.label_freedom).sum())
+        return (float((plays + labels).sum()) - left) / max(float(np.maximum(plays, labels).sum()), 1.0)
 
 
 def _spots(p: int) -> Int:

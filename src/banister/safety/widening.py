@@ -4,6 +4,8 @@ The fit is the best guess. A bound that must hold over thousands of decisions al
 
 * few tasks: directions from T tasks are known with T − k − 1 degrees of freedom (`tails`);
 * few rows of a task, while nothing is shared: its size is known from its own rows alone (`of_own_size`);
+* a fit that passes through its rows, while nothing is shared: it explains them by some coordinates, and others
+  would have done as well (`left_over`);
 * a left-over that selection hides: a baseline that was *chosen* knowing θ shows only 0.15 to 0.2 of the
   actions' variance along θ_t (a 5th best of 10), so rows taken under it see 1/25 to 1/40 of the energy that
   lies there. What is significant of the left-over therefore counts `HIDDEN`-fold (`left_over`);
@@ -27,10 +29,11 @@ from banister.safety.hierarchy import Hierarchy
 from banister.safety.passes import outlying
 from banister.safety.posterior import Posterior, Shared
 
-HIDDEN = 25.0  # see the module's second point: 1 / 0.2²
+HIDDEN = 25.0  # see the module's fourth point: 1 / 0.2²
 _SURE = 3.0  # standard errors from which a coordinate's left-over is its own, not the common level
 _SIGNIFICANT = 2.0  # standard errors beyond which the common level counts as seen
 _LARGEST = 100.0  # times τ0²: no coordinate explains more than a hundred times the rewards' mean square
+_SPENT = 0.5  # share of the rows beyond which a fit may pass through them in several ways
 _LEAST_ROWS = 3.0  # degrees of freedom: with fewer Student's tails have no variance
 _ODD = 2.0  # standard deviations of a task's score beyond which its left-over is of its own size
 _ODD_STEPS = 10
@@ -70,7 +73,8 @@ def left_over(hierarchy: Hierarchy, tails: float) -> Float:
     """D with what rows cannot tell apart put at one common level, and what they surely show multiplied.
 
     While no direction is shared D is all that is known of directions that a task's rows do not show: then it
-    is widened by the `tails` of few tasks.
+    is widened by the `tails` of few tasks. A fit that spent most rows has chosen about as many coordinates as
+    a task has rows and put the others at nothing, surely as it seems: then none is below the mean of all.
     """
     D, spread = hierarchy.shared.D, hierarchy.spread
     own = _SURE * spread < D
@@ -84,6 +88,8 @@ def left_over(hierarchy: Hierarchy, tails: float) -> Float:
         level = total / rest.sum() * max(1.0, seen)
         if hierarchy.shared.rank == 0:  # what is shared and not seen yet is hidden in all coordinates alike
             level = max(level, (total + _SIGNIFICANT * error) / rest.sum())
+            if hierarchy.spent > _SPENT:
+                level = max(level, float(D.mean()))
             wide = np.maximum(wide, level)
         unseen = hierarchy.unseen[rest]
         wide[rest] = np.where(unseen, hierarchy.size, np.maximum(level, 1e-3 * spread[rest]))
