@@ -434,8 +434,8 @@ def test_the_first_belief_does_not_take_tasks_for_equally_large(tasks, trial):
 
 def test_a_fit_that_explains_few_tasks_by_a_few_coordinates_is_not_believed():
     # Five tasks with some 15 rows of 25 features: a left-over in 14 coordinates and none in the others passes
-    # through all rows. Where that was believed, a decision fell below its floor: estimates of such fits are up
-    # to a hundred standard errors off.
+    # through all rows. Where that was believed, a decision fell below its floor: estimates of such fits are
+    # up to a hundred standard errors off.
     env = bn.Synthetic(dim=25, tasks=5, rank=2, contexts="correlated")
     assert bn.simulate(env, bn.SafeAltGDmin(0.2), epochs=[22], seed=9201).violations.sum() == 0
 

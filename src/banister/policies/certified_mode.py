@@ -16,8 +16,8 @@ from banister.safety.exploration import ConservativeMixture
 from banister.safety.reasons import DISAGREES, REASONS
 
 EAGER = GrowthSchedule(first=5, share=0.25)
-# Few rows are fitted quickly, and a round sooner saves regret: on MovieLens with 25 features nearly all of it is
-# paid before the first fit.
+# Few rows are fitted quickly, and a round sooner saves regret: on MovieLens with 25 features nearly all of it
+# is paid before the first fit.
 CLOSE = GrowthSchedule(first=4, share=0.1)
 DOUBLED = GrowthSchedule(first=4, share=1.0)  # twice the rows, once hardly a decision stays
 SETTLED = GrowthSchedule(first=5, share=19.0)  # a trial waits for its fits; an application does not

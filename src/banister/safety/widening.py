@@ -4,8 +4,8 @@ The fit is the best guess. A bound that must hold over thousands of decisions al
 
 * few tasks: directions from T tasks are known with T − k − 1 degrees of freedom (`tails`);
 * few rows of a task, while nothing is shared: its size is known from its own rows alone (`of_own_size`);
-* a fit that passes through its rows, while nothing is shared: it explains them by some coordinates, and others
-  would have done as well (`left_over`);
+* a fit that passes through its rows, while nothing is shared: it explains them by some coordinates, and
+  others would have done as well (`left_over`);
 * a left-over that selection hides: a baseline that was *chosen* knowing θ shows only 0.15 to 0.2 of the
   actions' variance along θ_t (a 5th best of 10), so rows taken under it see 1/25 to 1/40 of the energy that
   lies there. What is significant of the left-over therefore counts `HIDDEN`-fold (`left_over`);
