@@ -289,7 +289,7 @@ def test_rows_of_others_come_after_those_that_wait():
     store = Store(SqliteLedger(None))
     store.know_task("shop", 0)
     store.open_memory(2)
-    store.learn(1, Played(0, np.array([1.0, 0.0]), True, np.nan, 0.0, None, None, False), 0.25)
+    store.learn_many([(1, Played(0, np.array([1.0, 0.0]), True, np.nan, 0.0, None, None, False), 0.25)])
     one = (np.array([2]), np.array([0.5]), np.array([0]), np.array([[0.0, 1.0]]), np.array([True]))
     store.learn_block(Rewarded(*one, np.full(1, np.nan)))
     rewards = store.memory.snapshot().plays.rows()[2]

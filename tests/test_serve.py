@@ -400,7 +400,7 @@ def test_events_tell_of_refits_and_alarms_as_they_happen(tmp_path: Path) -> None
         httpx.post(f"{url}/v1/refits", json={}).raise_for_status()
         assert _event(lines, "refit")["version"] == 2
         bandit = server._service.bandit
-        with bandit._lock, bandit._engine.call():
+        with bandit._lock, bandit._engine.call:
             bandit._engine._rung.append(AlarmRecord(1, 5.0, 3, 2, 1, 460, 9.0))
             bandit._engine.store.ledger.add_alarm(bandit._engine._rung[0])
         bandit._engine.count_alarms()

@@ -43,15 +43,6 @@ def _digests(bits, out):  # type: ignore[no-untyped-def]
         out[i] = _digest(bits[i])
 
 
-@exact
-def _all_finite(bits):  # type: ignore[no-untyped-def]
-    """Infinity and NaN are the numbers whose exponent is all ones: one more carries into the sign's bit."""
-    exponent, one, found = np.uint64(0x7FF0000000000000), np.uint64(1 << 52), np.uint64(0)
-    for i in range(bits.shape[0]):
-        found |= (bits[i] & exponent) + one
-    return found >> np.uint64(63) == np.uint64(0)
-
-
 def digests(actions: Float) -> Int:
     """One number for each action set of (m, K, d) C-contiguous float64 actions, shape (m,)."""
     m = len(actions)
@@ -63,8 +54,3 @@ def digests(actions: Float) -> Int:
 def digest(actions: Float) -> int:
     """The same of one action set (K, d)."""
     return int(_digest(actions.reshape(-1).view(np.uint64)))
-
-
-def all_finite(actions: Float) -> bool:
-    """Whether C-contiguous float64 actions hold neither NaN nor infinity."""
-    return bool(_all_finite(actions.reshape(-1).view(np.uint64)))

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from banister.data import Float, as_matrix, is_masked
 from banister.errors import InputError, NonFiniteError, ShapeError
-from banister.online._digest import all_finite
 
 _NAN = math.nan
 
@@ -95,7 +94,10 @@ def check_actions(actions: Any, dim: int | None, where: str = "") -> Float:
     """(K, d) finite numbers, K at least 1."""
     if type(actions) is np.ndarray and actions.dtype == np.float64 and actions.ndim == 2:
         matrix = np.ascontiguousarray(actions)
-        if not matrix.size or not all_finite(matrix):
+        flat = matrix.ravel()
+        with np.errstate(over="ignore"):
+            fine = matrix.size > 0 and math.isfinite(flat.dot(flat))
+        if not fine:
             matrix = as_matrix(actions, f"{where}actions")
     else:
         matrix = as_matrix(actions, f"{where}actions")
