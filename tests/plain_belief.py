@@ -51,7 +51,7 @@ class One:
         self.away = inv(np.eye(p) + self.sigma @ G)
         self.K = self.away.T @ G
         self.V = self.away @ self.sigma
-        self.mean = self.away @ mu + self.V @ g
+        self.mean = mu + self.V @ (g - G @ mu)
         self.Q = self.away.T @ (g - G @ mu)
 
     def free(self):
