@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from banister.safety._posterior_kernels import inverse_roots, less
+from banister.safety._posterior_kernels import inverse_roots, less, packed_less, place_blocks, whole_blocks
 from banister.safety.factors import Factors, Information
 from banister.safety.opened import Open
 from banister.safety.posterior import Posterior, Shared, chunks, symmetric
@@ -188,7 +188,7 @@ def test_what_is_open_for_coefficients_is_summed_task_by_task(shape):
     post, p = Posterior(info, shared), len(shared.mu)
     A = rng.normal(size=(shared.rank + 1, p, shared.rank + 1, p))
     opened = Open((A + A.transpose(2, 3, 0, 1)).transpose(0, 2, 1, 3))
-    close(post.learned_by(post.c, opened.sums), post.learned(opened.of(post.c)))
+    close(post.learned_by(opened.products(post.c), opened.sums), post.learned(opened.of(post.c)))
 
 
 @settings(deadline=None, max_examples=40)
@@ -271,3 +271,25 @@ def test_symmetric_and_chunks():
     assert chunks(5, 2**17) == [slice(0, 2), slice(2, 4), slice(4, 5)]
     assert chunks(3, 2**20) == [slice(0, 1), slice(1, 2), slice(2, 3)]
     assert chunks(0, 4) == []
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(1, 4), st.integers(1, 5), st.integers(0, 99))
+def test_packed_blocks_have_a_plain_twin(q, p, seed):
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(3, p, p))
+    A = A + A.transpose(0, 2, 1)
+    packed = A[:, *np.triu_indices(p)]
+    X = rng.normal(size=(3, p, q))
+    less = np.empty_like(packed)
+    packed_less(packed, X, less)
+    close(less, (A - X @ X.transpose(0, 2, 1))[:, *np.triu_indices(p)])
+    weights = rng.normal(size=(3, q, q))
+    weights = weights + weights.transpose(0, 2, 1)
+    whole = np.zeros((q, p, q, p))
+    place_blocks(weights[:, *np.triu_indices(q)].T @ packed, whole)
+    plain = sum(np.kron(w, a) for w, a in zip(weights, A, strict=True))
+    close(np.triu(whole.reshape(q * p, q * p)), np.triu(plain))
+    blocks = np.empty((q, q, p, p))
+    whole_blocks(np.triu(plain), blocks)
+    close(blocks, plain.reshape(q, p, q, p).transpose(0, 2, 1, 3))

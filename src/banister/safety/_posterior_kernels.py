@@ -102,32 +102,81 @@ def coefficients(WL, e, M, w):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def open_rows(W, c, sums, out):  # type: ignore[no-untyped-def]
-    """out = `W O W'` of each task, `O = Σ_a≤b c_a c_b sums_ab` being what is open for its coefficients c.
+def packed_less(packed, X, out):  # type: ignore[no-untyped-def]
+    """out = packed − X X' of each task, for X (T, p, k); both are upper triangles, row after row."""
+    T, p, k = X.shape
+    turned = np.empty((k, p))
+    for t in range(T):
+        turned[:] = X[t].T
+        start = 0
+        for i in range(p):
+            m = p - i
+            row, before = out[t, start : start + m], packed[t, start : start + m]
+            for j in range(m):
+                row[j] = before[j]
+            for a in range(k):
+                factor, other = turned[a, i], turned[a, i:]
+                for j in range(m):
+                    row[j] -= factor * other[j]
+            start += m
+
+
+@compiled
+def place_blocks(packed, out):  # type: ignore[no-untyped-def]
+    """out = the upper triangle of a symmetric matrix of symmetric blocks, (q, p, q, p).
+
+    `packed` (pairs, p (p+1)/2) has the upper triangles of blocks in the order of `np.triu_indices(q)`.
+    """
+    q, p, pair = out.shape[0], out.shape[1], 0
+    for a in range(q):
+        for b in range(a, q):
+            start = 0
+            for i in range(p):
+                row, values = out[a, i, b, i:], packed[pair, start : start + p - i]
+                for j in range(p - i):
+                    row[j] = values[j]
+                if b > a:
+                    for j in range(1, p - i):
+                        out[a, i + j, b, i] = values[j]
+                start += p - i
+            pair += 1
+
+
+@compiled
+def whole_blocks(upper, out):  # type: ignore[no-untyped-def]
+    """out = blocks (q, q, p, p) of a symmetric matrix (q p, q p), of which the upper triangle is read."""
+    q, p = out.shape[0], out.shape[2]
+    for a in range(q):
+        for b in range(a, q):
+            for i in range(p):
+                for j in range(p if b > a else i + 1):
+                    value = upper[a * p + i, b * p + j] if b > a else upper[a * p + j, a * p + i]
+                    out[a, b, i, j] = value
+                    out[b, a, j, i] = value
+
+
+_AT_A_TIME = 4  # tasks whose p × p matrices stay in the processor's cache
+
+
+@compiled
+def open_rows(W, pairs, sums, out):  # type: ignore[no-untyped-def]
+    """out = `W O W'` of each task, `O = Σ pairs_i sums_i` being what is open for its coefficients.
 
     Args:
         W: (T, r, p).
-        c: (T, q).
-        sums: (pairs, p, p), pairs in the order of `np.triu_indices(q)`.
+        pairs: (T, pairs) products of two coefficients, in the order of `np.triu_indices`.
+        sums: (pairs, p, p).
         out: (T, r, r).
     """
     T, r, p = W.shape
-    opened, product = np.empty((p, p)), np.empty((r, p))
-    flat = opened.reshape(-1)
-    for t in range(T):
-        pair = 0
-        for a in range(c.shape[1]):
-            for b in range(a, c.shape[1]):
-                f, part = c[t, a] * c[t, b], sums[pair].reshape(-1)
-                if pair == 0:
-                    for i in range(p * p):
-                        flat[i] = f * part[i]
-                else:
-                    for i in range(p * p):
-                        flat[i] += f * part[i]
-                pair += 1
-        np.dot(W[t], opened, product)
-        np.dot(product, W[t].T, out[t])
+    opened, product = np.empty((_AT_A_TIME, p * p)), np.empty((r, p))
+    flat = sums.reshape(sums.shape[0], p * p)
+    for first in range(0, T, _AT_A_TIME):
+        n = min(_AT_A_TIME, T - first)
+        np.dot(pairs[first : first + n], flat, opened[:n])
+        for i in range(n):
+            np.dot(W[first + i], opened[i].reshape(p, p), product)
+            np.dot(product, W[first + i].T, out[first + i])
 
 
 @compiled

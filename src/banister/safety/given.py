@@ -105,21 +105,30 @@ class Wide(NamedTuple):
 
 def widened(part: Part, noise: Float, scale: Float, added: Float, c: Float, doubts: Doubts) -> Wide:
     """A part's tasks given what is shared, widened; noise, scale, added (n,) and c (n, q) are theirs."""
-    blocks = [(block, _inside(part, block)) for block in part.blocks()]
-    return joined([_block_widened(part, b, noise[i], scale[i], added[i], c[i], doubts) for b, i in blocks])
+    p = part.data.frame.dim
+    n = len(noise) if doubts.storing is None else 0
+    V, away = np.empty((n, p, p)), np.empty((n, p, p))
+    found = []
+    for block in part.blocks():
+        i = _inside(part, block)
+        info = part.data.rows(block).information(noise[i], doubts.label_level)
+        left_open = doubts.opened.of(c[i])
+        post = widening.widened(info, doubts.wide, scale[i], added[i], left_open, doubts.size)
+        if doubts.storing is None:  # matrices are large: each block's go where they will stay
+            post.covariance(left_open, (V[i], away[i]))
+        found.append(_of_block(post, c[i], doubts.storing))
+    return joined(found)._replace(V=V, away=away)
 
 
-def _block_widened(
-    part: Part, block: Any, noise: Float, scale: Float, added: Float, c: Float, doubts: Doubts
-) -> Wide:
-    info = part.data.rows(block).information(noise, doubts.label_level)
-    left_open, p = doubts.opened.of(c), part.data.frame.dim
-    post = widening.widened(info, doubts.wide, scale, added, left_open, doubts.size)
-    if doubts.storing is None:
-        return Wide(post.mean, *post.covariance(left_open), np.empty((0, p)), np.empty(0), np.empty(0), [])
+def _of_block(post: Posterior, c: Float, storing: Storing | None) -> Wide:
+    """A block's tasks without their matrices."""
+    p = post.mean.shape[1]
+    nothing = np.empty((0, p, p))
+    if storing is None:
+        return Wide(post.mean, nothing, nothing, np.empty((0, p)), np.empty(0), np.empty(0), [])
     D = np.array(post.shared.D)
-    kept = doubts.storing.store(info.R, D, c)
-    return Wide(post.mean, np.empty((0, p, p)), np.empty((0, p, p)), D, kept.more, kept.tied, [kept.rows])
+    kept = storing.store(post.info.R, D, c)
+    return Wide(post.mean, nothing, nothing, D, kept.more, kept.tied, [kept.rows])
 
 
 def _inside(part: Part, block: Any) -> slice:

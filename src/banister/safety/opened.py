@@ -8,6 +8,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from banister.data import Float
+from banister.safety._posterior_kernels import whole_blocks
 from banister.safety.posterior import symmetric
 
 
@@ -22,23 +23,31 @@ class Open:
     def __init__(self, blocks: Float) -> None:
         q = len(blocks)
         self.blocks, self._pairs = blocks, np.triu_indices(q)
-        both = blocks + np.swapaxes(blocks, 0, 1)
-        both[np.arange(q), np.arange(q)] /= 2
-        self.sums: Float = both[self._pairs]
+        self.sums: Float = blocks[self._pairs]
+        for i, (a, b) in enumerate(zip(*self._pairs, strict=True)):
+            if a < b:
+                self.sums[i] += blocks[b, a]
 
     @classmethod
     def of_precision(cls, S: Float, q: int) -> Open:
         """From S (q p, q p), which is overwritten."""
         p = len(S) // q
-        return cls(_inverse(S).reshape(q, p, q, p).transpose(0, 2, 1, 3).copy())
+        blocks = np.empty((q, q, p, p))
+        lower, _ = lapack.dpotri(root(S), lower=True, overwrite_c=True)
+        whole_blocks(lower.T, blocks)
+        return cls(blocks)
+
+    def products(self, c: Float) -> Float:
+        """`c_a c_b` of coefficients (T, q), in the order of `sums`, (T, pairs)."""
+        a, b = self._pairs
+        return np.ascontiguousarray(c[:, a] * c[:, b])
 
     def of(self, c: Float) -> Float:
         """`(c ⊗ I)' S⁻¹ (c ⊗ I)` of each task, (T, p, p), for coefficients c (T, q)."""
-        a, b = self._pairs
-        p = self.blocks.shape[2]
-        if len(a) == 1 and (c == 1.0).all():  # without directions it is the same of every task
+        n, p = len(self.sums), self.blocks.shape[2]
+        if n == 1 and (c == 1.0).all():  # without directions it is the same of every task
             return np.broadcast_to(self.sums[0], (len(c), p, p))
-        return ((c[:, a] * c[:, b]) @ self.sums.reshape(len(a), -1)).reshape(len(c), p, p)
+        return (self.products(c) @ self.sums.reshape(n, -1)).reshape(len(c), p, p)
 
     @cached_property
     def packed(self) -> Float:
@@ -49,14 +58,6 @@ class Open:
     def times(self, factor: float) -> Open:
         """That much more of it."""
         return Open(factor * self.blocks)
-
-
-def _inverse(S: Float) -> Float:
-    """Of a positive definite matrix, of which the upper triangle is read."""
-    lower, _ = lapack.dpotri(root(S), lower=True, overwrite_c=True)
-    inverse: Float = np.tril(lower)
-    inverse += np.tril(lower, -1).T
-    return inverse
 
 
 def root(S: Float) -> Float:

@@ -18,7 +18,8 @@ import numpy as np
 from scipy.linalg import cho_solve
 
 from banister.contract import Bool
-from banister.data import Float, Int
+from banister.data import Float
+from banister.safety._posterior_kernels import place_blocks
 from banister.safety.factors import Information
 from banister.safety.hierarchy import Hierarchy, Start
 from banister.safety.noise import Moderated, lifted, moderate
@@ -68,7 +69,6 @@ class _Work:
         self.noise = Moderated(np.full(self.T, self.level), np.full(self.T, 1.0))
         self.label_level = max(self.level / EXACT**2, _LEAST_LABEL * self.square)
         self.kept: Bool = np.ones(self.T, dtype=bool)
-        self.spots = _spots(self.p)
 
     def run(self, number: int) -> None:
         """One pass."""
@@ -105,7 +105,7 @@ class _Work:
         c = post.c
         moment = c[:, :, None] * c[:, None, :]
         moment[:, 1:, 1:] += post.M
-        S = self._blocks(moment)
+        S = self._blocks(moment, post.packed)
         S.flat[:: len(S) + 1] += 1 / self.size
         right = (c.T @ post.b).reshape(-1)
         B = cho_solve((root(S), True), right, check_finite=False).reshape(k + 1, self.p).T
@@ -114,13 +114,12 @@ class _Work:
         self.mu = B[:, 0] + B[:, 1:] @ mean
         self.L = B[:, 1:] @ np.linalg.cholesky(symmetric(spread) + 1e-12 * np.eye(k))
 
-    def _blocks(self, weights: Float) -> Float:
-        """The upper triangle of Σ_t weights_t ⊗ H_t, a symmetric matrix of blocks."""
+    def _blocks(self, weights: Float, packed: Float) -> Float:
+        """The upper triangle of Σ_t weights_t ⊗ A_t, A (T, p, p) symmetric and packed."""
         q, p = weights.shape[1], self.p
         a, b = np.triu_indices(q)
         whole = np.zeros((q, p, q, p))
-        for i, j, block in zip(a, b, weights[:, a, b].T @ self.post.packed, strict=True):
-            whole[i, :, j] = block[self.spots]
+        place_blocks(weights[:, a, b].T @ packed, whole)
         return whole.reshape(q * p, q * p)
 
     def _orthogonalise(self) -> None:
@@ -131,14 +130,10 @@ class _Work:
     def _leave_open(self) -> None:
         """What all rows leave open of (μ, L): the inverse of `S = Σ cc' ⊗ F` and of what is known before.
 
-        `F = H − X X'` is the precision with free coefficients; the second part is a product of few columns.
+        F is the precision with free coefficients.
         """
-        c, p, post = self.post.c, self.p, self.post
-        S = self._blocks(c[:, :, None] * c[:, None, :])
-        if self.L.shape[1]:
-            columns = c[:, :, None, None] * post.free[:, None]
-            columns = columns.transpose(1, 2, 0, 3).reshape(len(S), -1)
-            S -= columns @ columns.T
+        c, p = self.post.c, self.p
+        S = self._blocks(c[:, :, None] * c[:, None, :], self.post.packed_free)
         for i, known in enumerate(self._known_before()):
             S[i * p : (i + 1) * p, i * p : (i + 1) * p] += known
         self.open = Open.of_precision(S, c.shape[1])
@@ -160,7 +155,7 @@ class _Work:
     def _judge(self, adding: bool) -> None:
         """Compare scores and residuals of every task with what the model expects of them."""
         rows, post, noise = self.rows, self.post, self.noise.variance
-        learned = post.learned_by(post.c, self.open.sums)
+        learned = post.learned_by(self.open.products(post.c), self.open.sums)
         self.rss = rows.plays.rest + post.play_squares(noise)
         self.label_rss = rows.labels.rest + post.label_squares(np.maximum(rows.claimed, self.label_level))
         plays, labels = post.spent(learned)
@@ -244,7 +239,8 @@ class _Work:
         """Directions that no longer stand out of the noise of their own estimate."""
         if self.L.shape[1] == 0:
             return
-        H = self.post.packed.mean(axis=0)[self.spots]
+        H = self._blocks(np.full((self.T, 1, 1), 1 / self.T), self.post.packed)
+        H += np.triu(H, 1).T
         dims = np.linalg.matrix_rank(H, tol=1e-9 * np.trace(H), hermitian=True)
         sizes, turn = np.linalg.eigh(self.L.T @ H @ self.L)
         self.L = (self.L @ turn)[:, 1 + sizes > _STANDS_OUT * noise_edge(min(self.p, int(dims)), self.T)]
@@ -274,13 +270,6 @@ class _Work:
         plays, labels = self.rows.plays.n, self.rows.labels.n
         left = float((self.freedom + self.label_freedom).sum())
         return (float((plays + labels).sum()) - left) / max(float(np.maximum(plays, labels).sum()), 1.0)
-
-
-def _spots(p: int) -> Int:
-    """Where entries (p, p) of a symmetric matrix stand in its packed upper triangle."""
-    spots = np.zeros((p, p), dtype=np.int64)
-    spots[np.triu_indices(p)] = np.arange(p * (p + 1) // 2)
-    return np.maximum(spots, spots.T)
 
 
 def noise_edge(dims: int, n_tasks: int) -> float:

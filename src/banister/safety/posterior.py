@@ -30,6 +30,7 @@ from banister.safety._posterior_kernels import (
     inverse_roots,
     less,
     open_rows,
+    packed_less,
     packed_squares,
     squared,
     weighted_squares,
@@ -224,15 +225,24 @@ class Posterior:
         root = np.linalg.cholesky(self.LHL + (_FREE * size + _NOTHING)[:, None, None] * np.eye(k))
         return self.HL @ _turned(np.linalg.inv(root))
 
+    @property
+    def packed_free(self) -> Float:
+        """Upper triangles of that precision, row after row, (T, p (p+1)/2)."""
+        if self.shared.rank == 0:
+            return self.packed
+        out = np.empty_like(self.packed)
+        packed_less(self.packed, self.free, out)
+        return out
+
     def learned(self, opened: Float) -> Float:
         """`W O W'` (T, r, r) for what all rows leave open of the shared part, O (T, p, p)."""
         return (self.W @ opened) @ _turned(self.W)
 
-    def learned_by(self, c: Float, sums: Float) -> Float:
-        """The same for `O = Σ_a≤b c_a c_b sums_ab`, with coefficients (T, q); see `Open`."""
+    def learned_by(self, pairs: Float, sums: Float) -> Float:
+        """The same for `O = Σ pairs_i sums_i`, with products of two coefficients (T, pairs); see `Open`."""
         T, r, _ = self.W.shape
         out = np.empty((T, r, r))
-        open_rows(self.W, c, sums, out)
+        open_rows(self.W, pairs, sums, out)
         return out
 
     def scores_expected(self, learned: Float) -> Float:
@@ -277,16 +287,17 @@ class Posterior:
         more: Float = 1.0 + shared / np.maximum(total, 1e-300)
         return plays * more, (total - plays) * more
 
-    def covariance(self, opened: Float) -> tuple[Float, Float]:
+    def covariance(self, opened: Float, into: tuple[Float, Float] | None = None) -> tuple[Float, Float]:
         """V with what is open of the shared part, and `away = I − Σ K`, (T, p, p) each.
 
-        `away` is how an error of the shared part enters θ̂.
+        `away` is how an error of the shared part enters θ̂. `into` is where the two are to be written.
         """
+        V, away = into or (np.empty_like(self.H), np.empty_like(self.H))
         D = np.broadcast_to(self.D, self.centre.shape)[:, :, None]
         own = -D * self.H
         np.einsum("tii->ti", own)[...] += 1.0
         J = self.shared.L - D * self.HL
-        away = self._without_shared(own, J, self.HL)
+        away[...] = self._without_shared(own, J, self.HL)
         # Sums of squares, exact to rounding where noise is tiny: V_u = (I − DH) D (I − DH)' + D W'G G'W D.
         parts = (
             own * np.sqrt(_turned(D)),
@@ -294,10 +305,11 @@ class Posterior:
             J @ _turned(inverse_roots(self.LHL)),
         )
         root = np.concatenate(parts, axis=2)
-        V = root @ _turned(root)
+        np.matmul(root, _turned(root), out=V)
         prior = D[:, :, 0] + (self.shared.L**2).sum(axis=1)
         np.einsum("tii->ti", V)[...] += ROUNDING**2 * prior
-        return symmetric(V + away @ opened @ _turned(away)), away
+        V[...] = symmetric(V + away @ opened @ _turned(away))
+        return V, away
 
 
 def symmetric(A: Float) -> Float:
