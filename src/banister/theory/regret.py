@@ -31,7 +31,7 @@ from banister.theory.bound import Bound
 from banister.theory.contraction import iterations_to_reach
 from banister.theory.iterations import step_contraction
 from banister.theory.order import expected_order
-from banister.theory.regret_printed import accuracy_asked, regret_spread, regret_width
+from banister.theory.regret_printed import accuracy_asked, regret_root, regret_spread
 from banister.theory.safety import gaussian_radius
 
 
@@ -148,8 +148,7 @@ def failing_rounds(
         sigma_max: σ*_max.
         delta: δ.
     """
-    width = regret_width(tasks=tasks, rank=rank, mu=mu, sigma_max=sigma_max)
-    per_root = 4.0 * np.sqrt(2.0) * width * regret_spread(1, unit("rho", rho), delta)
+    per_root = np.sqrt(8.0) * regret_root(tasks, rank, unit("rho", rho), mu, sigma_max, delta)
     return (per_root / positive("slope", slope)) ** 2 / unit("share", positive("share", share))
 
 

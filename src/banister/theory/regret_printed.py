@@ -40,8 +40,8 @@ def regret_bound(
         iterations: L, per epoch.
         dim: d.
     """
-    width = regret_width(tasks=tasks, rank=rank, mu=mu, sigma_max=sigma_max)
-    value = 4.0 * np.sqrt(2.0) * width * regret_spread(rounds, theorem_rho(rho), delta)
+    root = regret_root(tasks, rank, theorem_rho(rho), mu, sigma_max, delta)
+    value = np.sqrt(8.0 * count("rounds", rounds)) * root
     return Bound(value, "Theorem T10", probability=_chance(2.0, delta, epochs, iterations, dim))
 
 
@@ -52,8 +52,8 @@ def first_epoch_regret_printed(
 
     The arguments are those of `regret_bound`, with `rounds` = G_1.
     """
-    width = regret_width(tasks=tasks, rank=rank, mu=mu, sigma_max=sigma_max)
-    return Bound(2.0 * width * regret_spread(rounds, unit("rho", rho), delta), "Theorem T10, Eq. (T10_1)")
+    root = regret_root(tasks, rank, unit("rho", rho), mu, sigma_max, delta)
+    return Bound(np.sqrt(count("rounds", rounds)) * root, "Theorem T10, Eq. (T10_1)")
 
 
 def later_epochs_regret_printed(
@@ -74,8 +74,8 @@ def later_epochs_regret_printed(
 
     The arguments are those of `regret_bound`, and `first` = G_1 ≤ N.
     """
-    width = regret_width(tasks=tasks, rank=rank, mu=mu, sigma_max=sigma_max)
-    value = 2.0 * width * np.sqrt(2.0 * _left(rounds, first)) * regret_spread(1, theorem_rho(rho), delta)
+    root = regret_root(tasks, rank, theorem_rho(rho), mu, sigma_max, delta)
+    value = np.sqrt(2.0 * _left(rounds, first)) * root
     chance = _chance(1.0, delta, count("epochs", epochs) - 1.0, iterations, dim, least=0)
     return Bound(value, "Theorem T10, later epochs", probability=chance)
 
@@ -99,9 +99,8 @@ def regret_bound_two_roots(
     Never above `regret_bound`, which follows by √x + √y ≤ 2√(x + y); probability 1 − 2δ − M L d⁻¹⁰. The
     arguments are those of `regret_bound`, and `first` = G_1 ≤ N.
     """
-    width = regret_width(tasks=tasks, rank=rank, mu=mu, sigma_max=sigma_max)
-    roots = np.sqrt(count("first", first)) + np.sqrt(2.0 * _left(rounds, first))
-    value = 2.0 * width * roots * regret_spread(1, theorem_rho(rho), delta)
+    root = regret_root(tasks, rank, theorem_rho(rho), mu, sigma_max, delta)
+    value = (np.sqrt(count("first", first)) + np.sqrt(2.0 * _left(rounds, first))) * root
     return Bound(value, "Theorem T10, two roots", probability=_chance(2.0, delta, epochs, iterations, dim))
 
 
@@ -118,10 +117,14 @@ def regret_iterations_printed(*, rho: Any, kappa: Any, C: float = 1.0) -> Bound:
     return Bound(value, "Theorem T10 (L)", constants={"C": C}, conditions={"L >= 0": value >= 0})
 
 
-def regret_width(*, tasks: Any, rank: Any, mu: Any, sigma_max: Any) -> Any:
-    """μ σ*_max √(r T), at least Σ_t ‖θ_t‖; every printed regret is a multiple of it."""
-    scale = at_least_one("mu", mu) * positive("sigma_max", sigma_max)
-    return scale * np.sqrt(count("rank", rank) * count("tasks", tasks))
+def regret_root(tasks: Any, rank: Any, rho: Any, mu: Any, sigma_max: Any, delta: Any) -> Any:
+    """2 μ σ*_max √(r T (ρ²−ρ+1) log(1/δ)): every printed regret is a root of rounds times this.
+
+    μ σ*_max √(r T) is at least Σ_t ‖θ_t‖.
+    """
+    size = at_least_one("mu", mu) * positive("sigma_max", sigma_max)
+    width = size * np.sqrt(count("rank", rank) * count("tasks", tasks))
+    return 2.0 * width * regret_spread(1, rho, delta)
 
 
 def regret_spread(rounds: Any, rho: Any, delta: Any) -> Any:
