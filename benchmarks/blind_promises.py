@@ -27,8 +27,9 @@ import numpy as np
 
 import banister as bn
 
-ALPHA, BATCH = 0.1, 20
+BATCH = 20
 PROMISES = ("task", "fleet")
+ROUNDING = 1e-9  # of what the baseline earns
 Float = Any
 
 
@@ -45,6 +46,7 @@ class World:
     """Fixed arms with a context, clicks of `sigmoid(x'θ)`; families change one thing each."""
 
     low, high, tasks, arms, contexts = 0.0, 1.0, 12, 5, 3
+    alpha = 0.1
 
     def __init__(self, seed: int, decisions: int) -> None:
         self.rng, self.decisions = np.random.default_rng((seed, 5)), decisions
@@ -78,9 +80,12 @@ class World:
     def reward(self, value: float) -> float:
         return float(self.rng.random() < value)
 
-    def delay(self) -> float:
+    def delay(self, task: int) -> float:
         """Decisions until the reward comes."""
         return 0.0
+
+    def saw(self, request: Request, saved: float) -> None:
+        """What a draw has saved, for a world that answers to it."""
 
 
 class Passing(World):
@@ -112,7 +117,7 @@ class Joining(World):
 
 
 class Waiting(World):
-    def delay(self) -> float:
+    def delay(self, task: int) -> float:
         return np.inf if self.rng.random() < 0.1 else float(self.rng.lognormal(3.0, 2.0))
 
 
@@ -132,7 +137,7 @@ class Played:
     def __init__(self, world: World, promise: str, seed: int) -> None:
         bounds = (world.low, world.high)
         self.world, self.bandit = world, bn.SafeBandit(
-            alpha=ALPHA, reward_range=bounds, promise=promise, refits="inline", seed=seed
+            alpha=world.alpha, reward_range=bounds, promise=promise, refits="inline", seed=seed
         )  # fmt: skip
         self.saved, self.worst, self.fleet = np.zeros(world.tasks), np.zeros(world.tasks), 0.0
         self.totals, self.below, self.due = np.zeros(3), 0, list[tuple[float, str, float]]()
@@ -145,7 +150,7 @@ class Played:
         value, base, best = self.totals
         return {
             "captured": (value - base) / (best - base), "gain": value / base - 1.0,
-            "tasks": int((self.worst < -1e-9).sum()), "fleet": bool(self.fleet < -1e-9),
+            "tasks": int((self.worst < -ROUNDING * base).sum()), "fleet": bool(self.fleet < -ROUNDING * base),
             "below": self.below / self.world.decisions,
         }  # fmt: skip
 
@@ -153,12 +158,14 @@ class Played:
         made = self.bandit.decide(f"task {request.task}", request.actions, baseline=request.baseline)
         assert made.probabilities is not None
         value, base = float(np.dot(made.probabilities, request.values)), request.values[request.baseline]
+        floor = (1 - self.world.alpha) * base
         self.totals += value, base, request.values.max()
-        self.below += bool(value < (1 - ALPHA) * base - 1e-9)
-        self.saved[request.task] += value - (1 - ALPHA) * base
+        self.below += bool(value < floor - ROUNDING * base)
+        self.saved[request.task] += value - floor
         self.worst = np.minimum(self.worst, self.saved)
         self.fleet = min(self.fleet, float(self.saved.sum()))
-        reward, delay = self.world.reward(request.values[made.action]), self.world.delay()
+        self.world.saw(request, value - floor)
+        reward, delay = self.world.reward(request.values[made.action]), self.world.delay(request.task)
         if np.isfinite(delay):
             heapq.heappush(self.due, (i + delay, made.id, reward))
 

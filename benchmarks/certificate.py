@@ -35,6 +35,7 @@ from rich.progress import track
 
 import blind  # noqa: F401  (adds its families)
 import invented  # noqa: F401  (adds its families)
+import unseen  # noqa: F401  (adds its families)
 from families import FAMILIES
 from players import Live, Player, Trial, Ungated
 from worlds import Round, World
@@ -91,7 +92,7 @@ class Tally:
 
 def play(world: World, player: Player, alpha: float, rounds: int, known: bool) -> Tally:
     """One run: decide, score, and hand rewards back when the world lets them arrive."""
-    tally, waiting = Tally(alpha), []
+    tally, waiting = Tally(alpha), list[tuple[Any, ...]]()
     if world.logged:
         player.warm_start(*world.log())
     for n in range(rounds):
@@ -105,10 +106,11 @@ def play(world: World, player: Player, alpha: float, rounds: int, known: bool) -
         tally.add(n, asked, action, certified, 3 * n >= 2 * rounds)
         mean, X = asked.mean[np.arange(m), action], asked.actions[np.arange(m), action]
         y = world.reward(t, X, mean)
-        here = world.arrives(mean, y)
-        waiting.append((ids[here], t[here], X[here], y[here]))
-        if len(waiting) > world.delay:
-            player.learn(*waiting.pop(0))
+        here, due = world.arrives(mean, y), n + world.delays(t)
+        waiting = [*waiting, *zip(due[here], ids[here], t[here], X[here], y[here], strict=True)]
+        now, waiting = [w for w in waiting if w[0] <= n], [w for w in waiting if w[0] > n]
+        if now:
+            player.learn(*(np.array(c) for c in list(zip(*now, strict=True))[1:]))
     return tally
 
 

@@ -83,6 +83,10 @@ class World:
         """Which rewards are reported at all."""
         return np.ones(len(y), dtype=bool)
 
+    def delays(self, t: Int) -> Int:
+        """After how many rounds the rewards of each request arrive."""
+        return np.full(len(t), self.delay)
+
     def change(self) -> None:
         """What happens to the truth before round `n`."""
 
