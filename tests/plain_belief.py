@@ -270,7 +270,8 @@ def plain_belief(seen, decisions, confidence=0.95):
     tails = widening.tails(T, h.shared.rank, z)
     L = np.sqrt(tails) * h.shared.L
     D, loud, wider = widening.left_over(h, tails), unequal * noise, unequal * opened
-    few = widening.of_own_size(plays.n, T, h.shared.rank, z)
+    few = widening.of_own_size(plays.n, tails, z) if h.loose else np.ones(T)
+    added = added + widening.alone(np.array([o.c for o in posts])[:, 1:], h.shared.L)
     scale = own_scale(plays, lab, claimed, loud, h.label_level, h.shared.mu, L, D, few, added, wider, h.size)
     final = posteriors(
         plays, lab, claimed, loud, h.label_level, h.shared.mu, L, scale[:, None] * D + added[:, None]

@@ -14,6 +14,7 @@ from banister.safety.posterior import Posterior, Shared
 from banister.safety.widening import (
     HIDDEN,
     Leaning,
+    alone,
     left_over,
     left_over_error,
     means,
@@ -65,9 +66,21 @@ def test_while_nothing_is_shared_a_tasks_size_is_known_from_its_own_rows():
     def ratio(freedom):
         return (student.isf(norm.sf(3.0), freedom) / 3.0) ** 2
 
-    found = of_own_size(np.array([1.0, 5.0, 9.0, 50.0]), 10, 0, 3.0)
+    found = of_own_size(np.array([1.0, 5.0, 9.0, 50.0]), tails(10, 0, 3.0), 3.0)
     np.testing.assert_allclose(found, [ratio(3) / ratio(9), ratio(5) / ratio(9), 1.0, 1.0])
-    np.testing.assert_array_equal(of_own_size(np.array([1.0, 5.0]), 10, 1, 3.0), 1.0)
+
+
+def test_a_task_that_is_alone_with_a_direction_has_a_left_over_of_that_size():
+    # Of two directions the first is of tasks 1 and 2 alike, the second of task 0 alone, whichever way they
+    # are written: its leverage is 1 and that of the others a half, or less with a third task beside them.
+    w = np.array([[0.0, 5.0], [1.0, 0.0], [1.0, 0.0], [0.2, 0.0]])
+    L = np.array([[1.0, 0.0], [0.0, 0.3], [0.0, 0.0]])
+    turn = np.array([[0.6, 0.8], [-0.8, 0.6]])
+    for coefficients, directions in ((w, L), (w @ turn, L @ turn)):
+        found = alone(coefficients, directions)
+        np.testing.assert_allclose(found, [25 * (5 * 0.3) ** 2 / 3, 0.0, 0.0, 0.0], atol=1e-12)
+    assert alone(np.array([[1.01], [1.0]]), np.ones((1, 1)))[0] > 25.0  # more than all others together
+    np.testing.assert_array_equal(alone(np.zeros((3, 0)), np.zeros((2, 0))), 0.0)
 
 
 def test_the_factor_of_a_tasks_left_over_arrives_and_an_odd_one_keeps_the_larger():
@@ -112,7 +125,10 @@ def test_a_fit_through_all_rows_tells_no_coordinate_from_another():
     values = {"D": [1.2, 1e-9, 1e-9], "spread": [0.1, 1e-6, 1e-6], "unforced": [1.2, 0.0, 0.0]}
     np.testing.assert_allclose(left_over(hierarchy(**values, spent=0.51), 1.0)[1:], 0.4)
     assert left_over(hierarchy(**values, spent=0.49), 1.0)[1:].max() < 1e-5  # rows enough to tell
-    assert left_over(hierarchy(**values, spent=0.9, rank=1), 1.0)[1:].max() < 1e-5
+    # directions that such a fit has found may be accidents of its rows: the same, wider by few tasks' tails
+    np.testing.assert_allclose(left_over(hierarchy(**values, spent=0.51, rank=1), 3.0)[1:], 1.2)
+    assert left_over(hierarchy(**values, spent=0.49, rank=1), 3.0)[1:].max() < 1e-5
+    np.testing.assert_allclose(left_over_error(hierarchy([1.0], 0.1, spent=0.51, rank=1)), 0.5)
 
 
 def test_few_tasks_widen_the_left_over_only_while_nothing_is_shared():

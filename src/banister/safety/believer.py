@@ -220,7 +220,9 @@ class _Making:
         level = lifted(moderate(own, told), g.n, data.telling) if T > 1 else hierarchy.noise
         added = widening.odd_noise(g.raw / np.maximum(g.freedom, 1e-9), told, self.frame.dim)
         added += self._lean(g.leaning, g.played).added(g.square, self.frame.dim)
-        scale = widening.of_own_size(g.n, T, hierarchy.shared.rank, self.z)
+        added += widening.alone(g.c[:, 1:], hierarchy.shared.L)
+        tails = widening.tails(T, hierarchy.shared.rank, self.z)
+        scale = widening.of_own_size(g.n, tails, self.z) if hierarchy.loose else np.ones(T)
         return _Settled(g.c, level, scale, added, widening.unequal_noise(error, length))
 
     def _parts(self, data: Gathered) -> list[Part]:

@@ -10,6 +10,8 @@ from banister.safety.noise import Moderated
 from banister.safety.opened import Open
 from banister.safety.posterior import Shared
 
+_SPENT = 0.5  # share of the rows beyond which a fit may pass through them in several ways
+
 
 @dataclass(frozen=True, eq=False)
 class Hierarchy:
@@ -39,6 +41,18 @@ class Hierarchy:
     unseen: Bool
     size: float
     spent: float
+
+    @property
+    def through(self) -> bool:
+        """Whether the fit may pass through its rows, so that others would have explained them as well."""
+        return self.spent > _SPENT
+
+    @property
+    def loose(self) -> bool:
+        """Whether nothing speaks yet for tasks of one size: nothing is shared, or what is shared may be an
+        accident of a fit that passes through its rows.
+        """
+        return self.shared.rank == 0 or self.through
 
     def open_of(self, c: Float) -> Float:
         """Covariance of `μ + L w_t` for coefficients `c = (1, w)` (T, k+1): what all rows leave open."""

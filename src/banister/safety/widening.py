@@ -3,9 +3,12 @@
 The fit is the best guess. A bound that must hold over thousands of decisions also has to allow for
 
 * few tasks: directions from T tasks are known with T − k − 1 degrees of freedom (`tails`);
-* few rows of a task, while nothing is shared: its size is known from its own rows alone (`of_own_size`);
-* a fit that passes through its rows, while nothing is shared: it explains them by some coordinates, and
-  others would have done as well (`left_over`);
+* few rows of a task, while nothing is shared or the fit passes through its rows: the task's size is known
+  from its own rows alone (`of_own_size`);
+* a fit that passes through its rows: it explains them by some coordinates or directions, and others would
+  have done as well (`left_over`);
+* a task that is alone with a direction: no other task bears out how it goes on where the task's own rows do
+  not show it (`alone`);
 * a left-over that selection hides: a baseline that was *chosen* knowing θ shows only 0.15 to 0.2 of the
   actions' variance along θ_t (a 5th best of 10), so rows taken under it see 1/25 to 1/40 of the energy that
   lies there. What is significant of the left-over therefore counts `HIDDEN`-fold (`left_over`);
@@ -29,12 +32,12 @@ from banister.safety.hierarchy import Hierarchy
 from banister.safety.passes import outlying
 from banister.safety.posterior import Posterior, Shared
 
-HIDDEN = 25.0  # see the module's fourth point: 1 / 0.2²
+HIDDEN = 25.0  # see the module's fifth point: 1 / 0.2²
 _SURE = 3.0  # standard errors from which a coordinate's left-over is its own, not the common level
 _SIGNIFICANT = 2.0  # standard errors beyond which the common level counts as seen
 _LARGEST = 100.0  # times τ0²: no coordinate explains more than a hundred times the rewards' mean square
-_SPENT = 0.5  # share of the rows beyond which a fit may pass through them in several ways
 _LEAST_ROWS = 3.0  # degrees of freedom: with fewer Student's tails have no variance
+_ALONE = 0.5  # of a task's leverage on its directions: beyond, it says more of them than all others together
 _ODD = 2.0  # standard deviations of a task's score beyond which its left-over is of its own size
 _ODD_STEPS = 10
 
@@ -49,32 +52,48 @@ def tails(n_tasks: int, rank: int, z: float) -> float:
     return float(student.isf(norm.sf(z), max(n_tasks - rank - 1, 1)) / z) ** 2
 
 
-def of_own_size(rows: Float, n_tasks: int, rank: int, z: float) -> Float:
-    """How much wider still a task of few rows is taken while no direction is shared, (T,); at least 1.
+def of_own_size(rows: Float, tails: float, z: float) -> Float:
+    """How much wider still than by `tails` a task of few rows is taken while a fit is loose, (T,); at least 1.
 
     Then nothing says that tasks are of one size. Where they have a few directions in common which are not
     seen yet, sizes of tasks are spread like sums of few squares, and what is known of a task's own comes from
     its own rows: Student's quantile has their number of degrees of freedom, if that is less than T − 1.
 
     Examples:
-        >>> of_own_size(np.array([5.0, 19.0, 100.0]), 20, 0, 4.0).round(2)
+        >>> of_own_size(np.array([5.0, 19.0, 100.0]), tails(20, 0, 4.0), 4.0).round(2)
         array([5.79, 1.  , 1.  ])
-        >>> of_own_size(np.array([5.0]), 20, 1, 4.0)
-        array([1.])
     """
-    if rank > 0:
-        return np.ones(len(rows))
     freedom, whose = np.unique(np.maximum(rows, _LEAST_ROWS), return_inverse=True)
-    wider: Float = (student.isf(norm.sf(z), freedom) / z) ** 2 / tails(n_tasks, rank, z)
+    wider: Float = (student.isf(norm.sf(z), freedom) / z) ** 2 / tails
     return np.maximum(wider, 1.0)[whose]
+
+
+def alone(w: Float, L: Float) -> Float:
+    """Variance added to the left-over of tasks that are alone with their directions, (T,).
+
+    A task's leverage `w'(Σ ww')⁻¹w` is 1 where no other task goes its way. The direction is then the task
+    itself as far as its own rows show it, and where they do not, other tasks' small coefficients seem to say
+    how it goes on. Such a task has a left-over as large as what it is said to share, and as well hidden.
+
+    Args:
+        w: (T, k) coefficients.
+        L: (p, k) directions.
+
+    Examples:
+        >>> alone(np.array([[4.0], [1.0], [-1.0]]), np.array([[0.5], [0.0]]))  # 25 · 2² / 2
+        array([50.,  0.,  0.])
+    """
+    leverage = np.einsum("tk,kl,tl->t", w, np.linalg.pinv(w.T @ w, hermitian=True), w)
+    energy = ((w @ L.T) ** 2).sum(axis=1)
+    return np.where(leverage > _ALONE, HIDDEN * energy / len(L), 0.0)
 
 
 def left_over(hierarchy: Hierarchy, tails: float) -> Float:
     """D with what rows cannot tell apart put at one common level, and what they surely show multiplied.
 
-    While no direction is shared D is all that is known of directions that a task's rows do not show: then it
-    is widened by the `tails` of few tasks. A fit that spent most rows has chosen about as many coordinates as
-    a task has rows and put the others at nothing, surely as it seems: then none is below the mean of all.
+    While the fit is loose D is all that is known of directions that a task's rows do not show: then it is
+    widened by the `tails` of few tasks. A fit that spent most rows has chosen about as many coordinates as a
+    task has rows and put the others at nothing, surely as it seems: then none is below the mean of all.
     """
     D, spread = hierarchy.shared.D, hierarchy.spread
     own = _SURE * spread < D
@@ -86,22 +105,22 @@ def left_over(hierarchy: Hierarchy, tails: float) -> Float:
         error = np.sqrt(max(float(inverse[np.ix_(rest, rest)].sum()), 0.0))
         seen = HIDDEN * max(0.0, total - _SIGNIFICANT * error) / max(total, 1e-300)
         level = total / rest.sum() * max(1.0, seen)
-        if hierarchy.shared.rank == 0:  # what is shared and not seen yet is hidden in all coordinates alike
+        if hierarchy.loose:  # what is shared and not seen yet is hidden in all coordinates alike
             level = max(level, (total + _SIGNIFICANT * error) / rest.sum())
-            if hierarchy.spent > _SPENT:
+            if hierarchy.through:
                 level = max(level, float(D.mean()))
             wide = np.maximum(wide, level)
         unseen = hierarchy.unseen[rest]
         wide[rest] = np.where(unseen, hierarchy.size, np.maximum(level, 1e-3 * spread[rest]))
-    if hierarchy.shared.rank == 0:
+    if hierarchy.loose:
         wide = tails * wide
     capped: Float = np.minimum(wide, _LARGEST * hierarchy.size)
     return capped
 
 
 def left_over_error(hierarchy: Hierarchy) -> Float:
-    """Standard error of D; while no direction is shared, nothing speaks for a small left-over."""
-    spread = hierarchy.spread * (np.sqrt(HIDDEN) if hierarchy.shared.rank == 0 else 1.0)
+    """Standard error of D; while the fit is loose, nothing speaks for a small left-over."""
+    spread = hierarchy.spread * (np.sqrt(HIDDEN) if hierarchy.loose else 1.0)
     capped: Float = np.minimum(spread, hierarchy.size)
     return capped
 
