@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import norm
 from scipy.stats import t as student
 
-from banister.safety import labels, widening
+from banister.safety import labels, loudness, widening
 from banister.safety.frame import Frame
 from banister.safety.hierarchy import Hierarchy
 from banister.safety.noise import moderate
@@ -280,13 +280,20 @@ def plain_belief(seen, decisions, confidence=0.95):
     mean = np.array([o.mean for o in final])
     std = np.sqrt(noise)
     steady = np.maximum(std, np.sqrt(noise.mean()))
-    spread = np.einsum("np,npq,nq->n", Z, V[seen.task], Z) / steady[seen.task] ** 2
-    error = (y - (Z * mean[seen.task]).sum(axis=1)) / steady[seen.task]
+    spread, miss = np.einsum("np,npq,nq->n", Z, V[seen.task], Z), y - (Z * mean[seen.task]).sum(axis=1)
+    share, louder, near = spread / loud[seen.task], np.ones(frame.dim), np.ones(len(y))
+    if (share < 0.5).any():
+        told = share < 0.5
+        square = miss[told] ** 2 / loud[seen.task][told]
+        louder[:d] = loudness.loudness(Z[told][:, :d], square, 1 - share[told], z)
+        near = (Z[:, :d] ** 2 * louder[:d]).sum(axis=1) / (Z[:, :d] ** 2).sum(axis=1)
+    V = V * np.sqrt(np.outer(louder, louder))
+    spread, error = spread / steady[seen.task] ** 2, miss / steady[seen.task] / np.sqrt(near)
     told = spread < 0.5
     return {
         "mean": mean, "V": V, "away": np.array([o.away for o in final]), "noise": std,
         "left": widening.left_over_error(h), "z": student.isf(norm.sf(z), np.maximum(freedom_of, 3.0)),
         "label_error": np.sqrt(h.label_level), "labelled": verdict.labelled, "rank": h.shared.rank,
         "usual": np.sort(error[told] / np.sqrt(1 - spread[told])), "odd": scale > few, "added": added,
-        "unequal": unequal,
+        "unequal": unequal, "loud": louder,
     }  # fmt: skip

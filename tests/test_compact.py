@@ -22,6 +22,26 @@ from belief_world import World
 T = 14  # the last two have no rows
 
 
+@pytest.fixture(autouse=True)
+def even(monkeypatch):
+    """Noise is even along features: where it is not, rows take the largest of all for every one."""
+    monkeypatch.setattr(module, "loudness", lambda Z, square, left, z: np.ones(Z.shape[1]))
+
+
+def test_rows_under_loud_features_are_as_noisy_as_the_loudest(monkeypatch):
+    seen = World(T=12, d=4, noise=0.05).seen(25, claims=False)
+    monkeypatch.setattr(module, "DENSE", 0)
+    even = Believer().believe(seen, T, 500)
+    monkeypatch.setattr(module, "loudness", lambda Z, square, left, z: np.array([1.0, 9.0, 2.0, 1.0]))
+    loud = Believer().believe(seen, T, 500)
+    for t in range(12):
+        for step in np.random.default_rng(t).standard_normal((20, 4)):
+            assert loud.contrast(t, step, 1.0)[1] > 2 * even.contrast(t, step, 1.0)[1]
+    again = model_of(loud)[1]
+    np.testing.assert_array_equal(again.loud, loud.loud)
+    np.testing.assert_array_equal(again.V[3], loud.V[3])
+
+
 @pytest.fixture
 def both(monkeypatch):
     """A world, a belief of it held densely, and the same held as rows in blocks of five tasks."""

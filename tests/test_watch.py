@@ -9,6 +9,7 @@ from scipy.stats import norm
 
 from banister.safety._matrix_kernels import Dense
 from banister.safety.gates import EVERY_TASK
+from banister.safety.loudness import EVEN
 from banister.safety.watch import TAIL, Watch, _over, bet_on_size, standardised, step
 from belief_world import belief
 
@@ -118,13 +119,20 @@ def test_standardised_by_hand():
     # x = (2, 4) in scales (2, 2) with an intercept: z = (1, 2, 1); V = diag(1, 0.5, 1): 4; noise 1: √5
     mean, V = np.array([1.0, 1.0, 0.5]), np.diag([1.0, 0.5, 1.0])
     u, own = standardised(
-        np.array([2.0, 4.0]), 15.0, np.zeros(2), np.full(2, 2.0), 2.0, mean, Dense(V, V), 1.0
+        np.array([2.0, 4.0]), 15.0, np.zeros(2), np.full(2, 2.0), 2.0, mean, Dense(V, V), 1.0, EVEN
     )
     assert u == pytest.approx((7.5 - 3.5) / np.sqrt(5))
     assert own == pytest.approx(np.sqrt(4 / 5))
+    # the second feature six times as loud: noise of (1 · 1 + 4 · 6)/5 = 5
+    loud = np.array([1.0, 6.0])
+    u, own = standardised(
+        np.array([2.0, 4.0]), 15.0, np.zeros(2), np.full(2, 2.0), 2.0, mean, Dense(V, V), 1.0, loud
+    )
+    assert u == pytest.approx((7.5 - 3.5) / np.sqrt(9))
+    assert own == pytest.approx(np.sqrt(4 / 9))
     zero, one = np.zeros(1), np.ones(1)
     none = Dense(np.zeros((1, 1)), np.zeros((1, 1)))
-    assert standardised(zero, 1.0, zero, one, 1.0, zero, none, 0.0) == (0.0, 0.0)
+    assert standardised(zero, 1.0, zero, one, 1.0, zero, none, 0.0, EVEN) == (0.0, 0.0)
 
 
 # --- alarms ---------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from banister.safety.compact import Compact, PerTask
 from banister.safety.frame import Frame
 from banister.safety.hierarchy import Start
 from banister.safety.labels import Claims
+from banister.safety.loudness import EVEN
 from banister.safety.opened import Open
 from banister.safety.posterior import Shared
 from banister.safety.stored import MOST, Stored, diagonal, exactly
@@ -71,6 +72,7 @@ class Model:
             "scale": b.frame.scale, "shift": b.frame.shift, "mean": b.mean, "left": b.left, "noise": b.noise,
             "z": b.z,
             "labelled": b.labelled.astype(np.int64), "known": b.known.astype(np.int64), "usual": b.usual,
+            "loud": b.loud,
         }  # fmt: skip
         arrays |= (
             _compact_arrays(b.V.source) if isinstance(b.V, PerTask) else _dense_arrays(b.V, b.away, b.known)
@@ -255,7 +257,15 @@ def _belief(meta: dict[str, Any], arrays: Arrays, where: str) -> Belief:
         rank=int(own["rank"]),
         claims=Claims[own["claims"]],
         start=_start(meta, arrays, p, where),
+        loud=_loud(arrays, d, where),
     )
+
+
+def _loud(arrays: Arrays, d: int, where: str) -> Float:
+    """What is louder than the common level; models written before noise was told apart say nothing of it."""
+    if len(arrays.get("loud", EVEN)) == 0:
+        return EVEN
+    return require(arrays, "loud", (d,), where)
 
 
 def _start(meta: dict[str, Any], arrays: Arrays, p: int, where: str) -> Start | None:

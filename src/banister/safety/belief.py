@@ -5,7 +5,7 @@ Immutable; a `Believer` makes it from everything seen (see `believer`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -19,6 +19,7 @@ from banister.safety.draw import root_of
 from banister.safety.frame import Frame
 from banister.safety.hierarchy import Start
 from banister.safety.labels import Claims
+from banister.safety.loudness import EVEN
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +36,7 @@ class Belief:
         labelled: (T,) whether claimed baseline rewards count; label_error: the error of an exact one.
         known: (T,) whether the task had rows.
         usual: standardised residuals of the rows, sorted.
+        loud: (d,) by how much noise along each feature exceeds the common level; empty where it does not.
         rank: shared directions; claims: what was found about claimed baseline rewards.
         start: where the next fit begins, in these coordinates.
     """
@@ -53,6 +55,7 @@ class Belief:
     rank: int = 0
     claims: Claims = Claims.NONE
     start: Start | None = None
+    loud: Float = field(default_factory=lambda: EVEN)
 
     def __post_init__(self) -> None:
         for value in vars(self).values():

@@ -34,6 +34,7 @@ from banister.safety.gathering import Gathered, Labels, Old, Part
 from banister.safety.given import Doubts, given, joined, widened
 from banister.safety.hierarchy import Hierarchy, Start
 from banister.safety.labels import Claims, Trust, trust
+from banister.safety.loudness import EVEN, local, loudness
 from banister.safety.noise import Moderated, lifted, moderate
 from banister.safety.passes import LEAST_NOISE, fit
 from banister.safety.past import Past
@@ -46,6 +47,7 @@ from banister.solver.work import HERE, Workers
 _SAMPLED = 256  # tasks from which what is shared is learned; more make its error small beside a task's own
 _USUAL = 1024  # residuals kept to know what is usual
 _INTERPOLATED = 0.5  # share of a row that the fit spent on it, beyond which its residual tells nothing
+_AUDIBLE = 1.2  # of the loudest feature's variance, below which bounds of many tasks are not made again
 _LEAST_FREEDOM = 3.0  # of Student's quantile; with fewer its tails have no variance
 
 
@@ -115,6 +117,29 @@ class _Widened(NamedTuple):
     away: Float | PerTask
 
 
+def _louder(V: Float, loud: Float) -> Float:
+    """Covariances (T, p, p), wider along features (d,) whose noise is larger; an intercept's is common."""
+    root = np.ones(V.shape[1])
+    root[: len(loud)] = np.sqrt(loud)
+    wider: Float = V * root[:, None] * root
+    return wider
+
+
+class _Checked(NamedTuple):
+    """(Some) rows compared with the belief, one entry a row.
+
+    Attributes:
+        task, Z: of the row; error: its residual; spread: variance of what is believed of it.
+        loud: (d,) how much louder than the common level rewards are along each feature.
+    """
+
+    task: Int
+    Z: Float
+    error: Float
+    spread: Float
+    loud: Float
+
+
 class _Making:
     """The steps from what was seen to a belief; tasks without rows take no part."""
 
@@ -147,8 +172,14 @@ class _Making:
             hierarchy.shared.mu, np.sqrt(kappa) * hierarchy.shared.L, widening.left_over(hierarchy, kappa)
         )
         wider = self._widen(data, hierarchy, wide, settled)
+        checked = self._check(wider, np.sqrt(settled.unequal * settled.noise.variance))
+        most = float(checked.loud.max(initial=1.0))
+        if not isinstance(wider.V, PerTask):
+            wider = wider._replace(V=_louder(wider.V, checked.loud))
+        elif most > _AUDIBLE:  # rows of many tasks know one noise: that of the loudest feature
+            wider = self._widen(data, hierarchy, wide, settled._replace(unequal=most * settled.unequal))
         began = self.n_rows if start is None else start.rows
-        return self._pack(hierarchy, trusted, settled.noise, wider, began)
+        return self._pack(hierarchy, trusted, settled.noise, wider, checked, began)
 
     def _trust(self) -> Trust:
         """Which tasks' claims are labels; claims once contradicted stay so."""
@@ -257,8 +288,9 @@ class _Making:
         return _Widened(w.mean, compact.covariances, compact.away)
 
     def _pack(
-        self, hierarchy: Hierarchy, trusted: Trust, noise: Moderated, wide: _Widened, began: int
-    ) -> Belief:
+        self, hierarchy: Hierarchy, trusted: Trust, noise: Moderated, wide: _Widened, checked: _Checked,
+        began: int,
+    ) -> Belief:  # fmt: skip
         """Every task's numbers in their places; those without rows are not known."""
         freedom = np.maximum(noise.freedom, _LEAST_FREEDOM)
         return Belief(
@@ -272,7 +304,8 @@ class _Making:
             labelled=self._placed(trusted.labelled),
             label_error=float(np.sqrt(hierarchy.label_level)),
             known=self._placed(np.ones(len(self.tasks), dtype=bool)),
-            usual=self._usual(wide, steady(np.sqrt(noise.variance))),
+            usual=self._usual(checked, steady(np.sqrt(noise.variance))),
+            loud=checked.loud,
             rank=hierarchy.shared.rank,
             claims=trusted.verdict,
             start=Start(hierarchy.shared, hierarchy.level, began),
@@ -285,15 +318,24 @@ class _Making:
         placed[self.tasks] = values
         return placed
 
-    def _usual(self, wide: _Widened, noise: Float) -> Float:
-        """Residuals of (some) rows as they would be had the row not been in the fit, standardised, sorted."""
+    def _check(self, wide: _Widened, noise: Float) -> _Checked:
+        """Compare (some) rows with the belief made from them and from noise of deviations (T,)."""
         rows = np.arange(0, len(self.y), max(1, len(self.y) // _USUAL))
         task, Z = self.task[rows], self.frame.rows(self.seen.X[rows])
         error = self.y[rows] - np.einsum("np,np->n", Z, wide.mean[task])
         spread = self._spread(wide.V, self.seen.task[rows], Z)
-        share = spread / noise[task] ** 2
+        share, d = spread / noise[task] ** 2, len(self.frame.scale)
         told = share < _INTERPOLATED
-        return np.sort(error[told] / (noise[task[told]] * np.sqrt(1 - share[told])))
+        square = (error[told] / noise[task[told]]) ** 2
+        loud = loudness(Z[told, :d], square, 1 - share[told], self.z) if told.any() else EVEN
+        return _Checked(task, Z, error, spread, loud)
+
+    def _usual(self, checked: _Checked, noise: Float) -> Float:
+        """Residuals of rows as they would be had the row not been in the fit, standardised, sorted."""
+        share = checked.spread / noise[checked.task] ** 2
+        told = share < _INTERPOLATED
+        usual = noise[checked.task[told]] * np.sqrt(local(checked.Z[told, : len(checked.loud)], checked.loud))
+        return np.sort(checked.error[told] / (usual * np.sqrt(1 - share[told])))
 
     @staticmethod
     def _spread(V: Float | PerTask, task: Int, Z: Float) -> Float:

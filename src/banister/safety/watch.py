@@ -69,14 +69,24 @@ def _over(u):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def standardised(x, y, shift, scale, unit, mean, matrices, noise):  # type: ignore[no-untyped-def]
+def _louder(z, loud):  # type: ignore[no-untyped-def]
+    """The variance of noise at a row in units of the common level; see `loudness.local`."""
+    total, own = 0.0, 0.0
+    for j in range(loud.shape[0]):
+        total += z[j] * z[j]
+        own += z[j] * z[j] * loud[j]
+    return own / total if total > 0.0 else 1.0
+
+
+@compiled
+def standardised(x, y, shift, scale, unit, mean, matrices, noise, loud):  # type: ignore[no-untyped-def]
     """`(y − x'θ̂) / √(s² + x'Vx)` in the belief's units, and the estimate's share in that error's size."""
     p, d = mean.shape[0], x.shape[0]
     z = np.ones(p)
     for j in range(d):
         z[j] = (x[j] - shift[j]) / scale[j]
     own = square(matrices, z, np.empty(p))
-    total = own + noise * noise
+    total = own + noise * noise * _louder(z, loud)
     if not total > 0.0:
         return 0.0, 0.0
     return (y / unit - dot(z, mean)) / math.sqrt(total), math.sqrt(max(own, 0.0) / total)
@@ -109,7 +119,23 @@ _RUNG, _LAST = 2 * _STREAMS, 2 * _STREAMS + 1  # columns of a stream's row, afte
 
 @compiled
 def follow(  # type: ignore[no-untyped-def]
-    task, X, y, number, known, shift, scale, unit, mean, matrices, noise, usual, sizes, rows, apart, alarms
+    task,
+    X,
+    y,
+    number,
+    known,
+    shift,
+    scale,
+    unit,
+    mean,
+    matrices,
+    noise,
+    loud,
+    usual,
+    sizes,
+    rows,
+    apart,
+    alarms,
 ):
     """Add errors of rewards in turn to their tasks' streams and, when its turn has come, to that of all.
 
@@ -117,8 +143,8 @@ def follow(  # type: ignore[no-untyped-def]
 
     Args:
         task, X, y, number: (m,) and (m, d) of the rewards; those of tasks that are not known are passed over.
-        known, shift, scale, unit, mean, matrices, noise, usual, sizes: the belief's; `matrices` are of all
-            tasks, or of the one task that all rewards are of.
+        known, shift, scale, unit, mean, matrices, noise, loud, usual, sizes: the belief's; `matrices` are of
+            all tasks, or of the one task that all rewards are of.
         rows: of the streams, the last that of all.
         apart: rewards between two of one task in the stream of all; 0 without one.
         alarms: filled with stream, where its run began and excess of each alarm; a stream rings once.
@@ -131,7 +157,7 @@ def follow(  # type: ignore[no-untyped-def]
         t = task[i]
         if t >= n or not known[t]:
             continue
-        u, share = standardised(X[i], y[i], shift, scale, unit, mean[t], taken(matrices, t), noise[t])
+        u, share = standardised(X[i], y[i], shift, scale, unit, mean[t], taken(matrices, t), noise[t], loud)
         shared = apart > 0 and rows[n, _LAST] - rows[t, _LAST] >= apart
         if shared:
             rows[t, _LAST] = rows[n, _LAST]
@@ -204,7 +230,7 @@ class Watch:
         b = self._belief
         found = follow(
             task, X, y, number, b.known, b.frame.shift, b.frame.scale, b.frame.reward, b.mean, matrices,
-            b.steady, b.usual, self._sizes, self._rows, self._apart, self._alarms,
+            b.steady, b.loud, b.usual, self._sizes, self._rows, self._apart, self._alarms,
         )  # fmt: skip
         return [self._alarm(*row) for row in self._alarms[:found].tolist()] if found else []
 

@@ -53,7 +53,7 @@ def tails(n_tasks: int, rank: int, z: float) -> float:
 
 
 def of_own_size(rows: Float, tails: float, z: float) -> Float:
-    """How much wider still than by `tails` a task of few rows is taken while a fit is loose, (T,); at least 1.
+    """How much wider than by `tails` a task of few rows is taken while a fit is loose, (T,); at least 1.
 
     Then nothing says that tasks are of one size. Where they have a few directions in common which are not
     seen yet, sizes of tasks are spread like sums of few squares, and what is known of a task's own comes from
