@@ -48,8 +48,8 @@ $(VENV)/obp/.made: $(VENV)/.bench Makefile
 peers: $(VENV)/obp/.made  ## the same decisions by other libraries, side by side, into docs/benchmarks.md
 	$(BIN)/python benchmarks/beside_others.py --page docs/benchmarks.md
 
-mutants: setup  ## deliberate faults in safety, learner, online and solver: each must make a test fail
-	@status=0; for list in mutants mutants_online mutants_solver; do \
+mutants: setup  ## deliberate faults in safety, learner, online and solver, chosen and drawn by chance: each must make a test fail
+	@status=0; for list in mutants mutants_online mutants_solver mutants_sampled; do \
 	  $(BIN)/python benchmarks/$$list.py --known $(VENV)/$$list.json || status=1; done; exit $$status
 
 docs: $(VENV)/.docs  ## the documentation as a site in site/; a broken link or an undocumented name fails

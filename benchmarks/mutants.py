@@ -8,10 +8,6 @@
 
 from __future__ import annotations
 
-import os
-
-os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # testing uncompiled takes less time than compiling
-
 from mutation import main, mutants
 
 TESTS = {  # the tests that a fault in a file must fail, quickest first

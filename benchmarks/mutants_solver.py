@@ -3,14 +3,10 @@
     python benchmarks/mutants_solver.py             # all of them; exit code 1 if one survives
     python benchmarks/mutants_solver.py kernels edge # those whose path or name contains one of these words
 
-Run by `mutation.py`, but compiled: a fault in a kernel takes some 20 seconds of compiling.
+Run by `mutation.py`, compiled, because its loops are long and some exist only compiled: a fault in a kernel takes some 20 seconds of compiling.
 """
 
 from __future__ import annotations
-
-import os
-
-os.environ["NUMBA_DISABLE_JIT"] = "0"  # its loops are long, and some of them exist only compiled
 
 from mutation import main, mutants
 
