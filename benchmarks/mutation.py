@@ -68,8 +68,7 @@ class Run:
         self._pytest = Tests(self.folder)
         if self.known is not None and self.known.exists():
             self.found = json.loads(self.known.read_text())
-        if KILLERS.exists():
-            self.killers = json.loads(KILLERS.read_text())
+        self.killers = _killers()
 
     def survives(self, mutant: Mutant) -> bool:
         """Whether all tests pass with the fault in place; one that is known is not tried again."""
@@ -107,7 +106,7 @@ class Run:
         if self.known is not None:
             self.known.write_text(json.dumps(self.found, indent=0))
         if killer and "::" in killer and self.killers.get(mutant.title) != killer:
-            self.killers[mutant.title] = killer
+            self.killers = _killers() | {mutant.title: killer}  # another list may be running too
             KILLERS.write_text(json.dumps(dict(sorted(self.killers.items())), indent=0) + "\n")
 
     def _digest(self, mutant: Mutant) -> str:
@@ -135,6 +134,11 @@ def main(listed: list[Mutant], tests: dict[str, list[str]], excused: dict[str, s
         f"({len(held)} for a reason that is written down), {len(gone)} not there."
     )
     return 1 if len(alive) > len(held) or gone else 0
+
+
+def _killers() -> dict[str, str]:
+    found: dict[str, str] = json.loads(KILLERS.read_text()) if KILLERS.exists() else {}
+    return found
 
 
 def _arguments() -> argparse.Namespace:
