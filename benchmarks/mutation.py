@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import re
 import shutil
 import tempfile
 import time
@@ -21,11 +22,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from mutation_tests import ROOT, Tests
+from mutation_tests import ANEW, CACHED, ROOT, UNCOMPILED, Tests
 
 PACKAGE = "src/banister"
 KILLERS = Path(__file__).parent / "killers.json"
-UNCOMPILED = ("safety/", "learner/")  # testing these uncompiled takes less time than compiling them
+_KERNEL = re.compile(r"^@(compiled|exact|numba)", re.MULTILINE)
 
 
 class Mutant(NamedTuple):
@@ -52,6 +53,16 @@ def stands(mutant: Mutant) -> bool:
     return (ROOT / PACKAGE / mutant.path).read_text().count(mutant.text) == 1
 
 
+def how(mutant: Mutant) -> str:
+    """How compiled code is treated: with a fault in one kernel, whatever calls it must be compiled anew.
+
+    Safety's kernels are many and their tests small: testing them uncompiled takes less time.
+    """
+    if not _KERNEL.search((ROOT / PACKAGE / mutant.path).read_text()):
+        return CACHED
+    return UNCOMPILED if mutant.path.startswith("safety/") else ANEW
+
+
 @dataclass
 class Run:
     """A copy of the sources, the tests of each file, and what is known from earlier runs."""
@@ -64,7 +75,7 @@ class Run:
     _sound: dict[tuple[str, bool], bool] = field(default_factory=dict)  # whether tests pass without any fault
 
     def __post_init__(self) -> None:
-        shutil.copytree(ROOT / PACKAGE, self.folder / PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / PACKAGE, self.folder / PACKAGE)  # with what was compiled there before
         self._pytest = Tests(self.folder)
         if self.known is not None and self.known.exists():
             self.found = json.loads(self.known.read_text())
@@ -81,7 +92,7 @@ class Run:
     def _killer(self, mutant: Mutant) -> str | None:
         """The first test that fails with the fault in place: the one that did last time, then all."""
         last, names = self.killers.get(mutant.title), self.tests[mutant.path]
-        compiled = not mutant.path.startswith(UNCOMPILED)
+        compiled = how(mutant) != UNCOMPILED
         if last and self._passes(last, compiled) and self._try(mutant, [last]):
             return last
         return self._try(mutant, [name for name in names if self._passes(name, compiled)])
@@ -89,17 +100,13 @@ class Run:
     def _passes(self, name: str, compiled: bool) -> bool:
         """Whether tests pass without any fault; if not, their failing says nothing."""
         if (name, compiled) not in self._sound:
-            self._sound[name, compiled] = self._pytest.learn(name, compiled=compiled)
+            self._sound[name, compiled] = self._pytest.learn(name, CACHED if compiled else UNCOMPILED)
         return self._sound[name, compiled]
 
     def _try(self, mutant: Mutant, names: list[str]) -> str | None:
         target = self.folder / PACKAGE / mutant.path
-        source = target.read_text()
-        self._pytest.write(target, source.replace(mutant.text, mutant.fault))
-        try:
-            return self._pytest.first_failure(names, compiled=not mutant.path.startswith(UNCOMPILED))
-        finally:
-            self._pytest.write(target, source)
+        with self._pytest.changed(target, mutant.text, mutant.fault):
+            return self._pytest.first_failure(names, how(mutant))
 
     def _keep(self, key: str, mutant: Mutant, killer: str | None) -> None:
         self.found[key] = killer is None

@@ -7,7 +7,9 @@ import os
 import resource
 import signal
 import sys
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,8 @@ _LEAST_WORK = 120  # seconds of processor time, at the least: a fault in a kerne
 _FAILED = (1, 2, -signal.SIGALRM, -signal.SIGXCPU)  # 2: a test file cannot be imported
 _ABSENT = (4, 5)  # a test that is no longer there
 
+CACHED, ANEW, UNCOMPILED = "cached", "anew", "uncompiled"  # what becomes of code that numba compiles
+
 
 class Tests:
     """Runs tests named by file or node id; the sources they test lie in `folder`."""
@@ -27,39 +31,39 @@ class Tests:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._seconds: dict[str, float] = {}  # of each test without a fault
-        self._left_out: set[tuple[str, bool]] = set()
+        self._left_out: set[tuple[str, str]] = set()  # with how they were run
         self._writes = 0
         _import(["hypothesis", "numba", "numpy", "pytest", "scipy.stats"])
 
-    def first_failure(self, names: list[str], *, compiled: bool) -> str | None:
+    def first_failure(self, names: list[str], how: str) -> str | None:
         """The node id of the first test that fails, or a word for what else went wrong; None if all pass."""
-        code, told = self._run(names, compiled, learn=False)
+        code, told = self._run(names, how, learn=False)
         return None if code == 0 else next(iter(told.get("failed", ())), f"exit code {code}")
 
-    def learn(self, name: str, *, compiled: bool) -> bool:
+    def learn(self, name: str, how: str) -> bool:
         """Run tests without any fault: what they import, and how long each takes. Whether one can be used.
 
         What fails without a fault is left out from now on: uncompiled, rounding differs, and a few tests of
         badly conditioned fits compare to the last digits.
         """
-        code, told = self._run([name], compiled, learn=True)
+        code, told = self._run([name], how, learn=True)
         if code in _ABSENT:
             return False
         if code not in (0, 1):
             raise SystemExit(f"{name}: the tests fail without any fault (exit code {code}).\n{self.said()}")
         for failed in told["failed"]:
             print(f"left out   {failed}: it fails without any fault", flush=True)
-        self._left_out |= {(failed, compiled) for failed in told["failed"]}
+        self._left_out |= {(failed, how) for failed in told["failed"]}
         self._seconds |= told["seconds"]
         _import(told["modules"])
         return len(told["failed"]) < len(told["seconds"])
 
-    def _run(self, names: list[str], compiled: bool, learn: bool) -> tuple[int, dict[str, Any]]:
+    def _run(self, names: list[str], how: str, learn: bool) -> tuple[int, dict[str, Any]]:
         told = self.folder / "told.json"
         told.unlink(missing_ok=True)
         child = os.fork()
         if child == 0:
-            self._become_pytest(names, told, compiled, learn)
+            self._become_pytest(names, told, how, learn)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if code not in (0, *_FAILED, *_ABSENT):
             raise SystemExit(f"{' '.join(names)}: the tests did not run (exit code {code}).\n{self.said()}")
@@ -69,26 +73,38 @@ class Tests:
         """What the last tests printed, its end."""
         return (self.folder / "pytest.txt").read_text()[-3000:]
 
-    def write(self, file: Path, text: str) -> None:
-        """Change a source so that no bytecode of another version, a moment older, can stand for it."""
-        file.write_text(text)
+    @contextmanager
+    def changed(self, file: Path, text: str, fault: str) -> Iterator[None]:
+        """A source with a fault for a while.
+
+        Its time is one that no other version has, so that what was made of that cannot stand for it.
+        """
+        source, was = file.read_text(), file.stat()
+        file.write_text(source.replace(text, fault))
         self._writes += 1
         os.utime(file, (self._writes, self._writes))
+        try:
+            yield
+        finally:
+            file.write_text(source)
+            os.utime(file, ns=(was.st_atime_ns, was.st_mtime_ns))
 
-    def _become_pytest(self, names: list[str], told: Path, compiled: bool, learn: bool) -> None:
+    def _become_pytest(self, names: list[str], told: Path, how: str, learn: bool) -> None:
         import numba
         import pytest
 
         self._limit()
         os.chdir(self.folder)
-        numba.config.DISABLE_JIT = not compiled
+        numba.config.DISABLE_JIT = how == UNCOMPILED
+        if how == ANEW:
+            numba.config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp(dir=self.folder)
         os.environ["CI"] = "1"  # the same examples of properties each time
         sys.dont_write_bytecode = not learn
         sys.path.insert(0, str(self.folder / "src"))
         with open(self.folder / "pytest.txt", "w") as said:
             os.dup2(said.fileno(), 1)
         files = [f"{ROOT / 'tests'}/{name}" for name in names]
-        left_out = {name for name, how in self._left_out if how == compiled}
+        left_out = {name for name, was in self._left_out if (was == UNCOMPILED) == (how == UNCOMPILED)}
         listener, first = _Listener(self._seconds, left_out), [] if learn else ["-x"]
         code = pytest.main(
             [*_PLAIN, *first, *_NOT_RACING, "--rootdir", str(ROOT), *files], plugins=[listener]
