@@ -34,6 +34,7 @@ TESTS = {
     "online/tallies.py": ["test_online_parts.py"],
     "online/sqlite/ledger.py": [_CALLS, "test_online_guard.py"],
     "online/sqlite/reading.py": [_CALLS],
+    "online/raw.py": ["test_online_raw.py"],
     "online/waking.py": [*_READER, "test_online_versions.py", *_FILES, *_BAD],
     "online/sqlite/schema.py": [_CALLS],
     "serve/desk.py": ["test_serve.py"],
@@ -80,6 +81,10 @@ MUTANTS = [
          "rewards from before a store was closed are never compared"),
         ("watch-tail", "yield from zip(task, X, y, number, strict=True)\n            return", "return",
          "rewards during a fit are never compared"),
+    ),
+    *mutants(
+        "online/raw.py",
+        ("afterwards", "        if name in features.context.slices:", "        if False:", "a bandit learns from what it cannot know"),
     ),
     *mutants(
         "online/waking.py",

@@ -116,7 +116,8 @@ MUTANTS = [
     ),
     *mutants(
         "solver/folder.py",
-        ("unfinished", "        if failed is None:\n            self._finish()", "        self._finish()", "a folder that was not finished is served"),
+        ("unfinished", "        if failed is None:\n            self._finish()", "        self._finish()\n        if failed is None:\n            pass", "a folder that was not finished is served"),
+        ("in-the-way", "                (self.path / name).unlink()", "                pass", "half a folder is in the way of another attempt"),
         ("sizes", "if found != size:", "if False:", "a folder that was cut is served"),
         ("format", 'if facts.get("format") != FORMAT:', "if False:", "a folder of another format is read"),
         ("order", 'np.argsort(codes, kind="stable")', "np.arange(len(codes))", "rows land in other tasks"),

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
 
 import banister.cli.online  # noqa: F401  (adds its commands)
-from banister.cli.app import app
-from banister.errors import InputError, ModelFileError
+from banister import SafeBandit
+from banister.cli.app import app, main
+from banister.errors import DataFileError, InputError, ModelFileError
 from online_world import World
 from test_online_logs import log
 
@@ -93,7 +98,7 @@ def test_requests_from_a_file(logs, tmp_path):
     ("line", "says"),
     [
         ("{nonsense", "not JSON"),
-        ('{"task": "a"}', "missing"),
+        ('{"task": "a"}', "no 'baseline'"),
         ('{"task": "a", "actions": [[1]], "baseline": 0}', "1 features"),
         ('{"task": "a", "colour": 1}', "colour"),
         ("nowhere.jsonl", "neither JSON nor a file"),
@@ -125,3 +130,52 @@ def test_a_model_is_not_overwritten_or_missing(logs, tmp_path):
 @pytest.mark.parametrize("command", ["fit", "decide", "evaluate", "status"])
 def test_help_teaches_with_an_example(command):
     assert "Example" in run(command, "--help")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{}", "Line 1 has no 'task', whose decision it is"),
+        ('{"task": "a"}', "Line 1 has no 'baseline', what the policy in place would play"),
+        ('{"refit": false}', "Line 1 has 'refit'; what a request may have is task, actions, baseline"),
+    ],
+)
+def test_a_request_with_too_little_or_too_much_says_so(line, said, tmp_path):
+    path = tmp_path / "model.banister"
+    SafeBandit(0.1, path=path).close()
+    with pytest.raises(InputError, match=re.escape(said)):
+        run("decide", str(path), line)
+
+
+def test_requests_in_another_encoding_are_an_error(tmp_path):
+    path, requests = tmp_path / "model.banister", tmp_path / "requests.jsonl"
+    SafeBandit(0.1, path=path).close()
+    requests.write_bytes('{"task": "Café"}'.encode("latin-1"))
+    with pytest.raises(DataFileError, match="UTF-8"):
+        run("decide", str(path), str(requests))
+
+
+def test_errors_name_options_and_an_interruption_is_one_line(monkeypatch, capsys):
+    def ask(failure):
+        def fail(_):
+            raise failure
+
+        monkeypatch.setattr(type(app), "__call__", fail)
+        with pytest.raises(SystemExit) as left:
+            main()
+        return left.value.code, capsys.readouterr().err
+
+    said = "banister: Name it with --baseline-reward\n"
+    assert ask(InputError("Name it with baseline_reward=...")) == (2, said)
+    said = "banister: Name it with --baseline-reward\n"
+    assert ask(InputError("Name it with baseline_reward=...")) == (2, said)
+    assert ask(KeyboardInterrupt()) == (130, "banister: interrupted.\n")
+
+
+def test_help_flows_and_shows_what_is_left_out_of_options():
+    shown = subprocess.run(
+        [sys.executable, "-m", "banister", "plan", "--help"],
+        capture_output=True, text=True, check=True, env={**os.environ, "COLUMNS": "150"},
+    ).stdout  # fmt: skip
+    assert "with --bounds the paper's bounds beside it. Without options: the paper's experiments." in shown
+    assert "Default: the paper's √(r/T)." in " ".join(shown.replace("│", " ").split())

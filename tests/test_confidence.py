@@ -9,7 +9,7 @@ import pytest
 
 from banister.estimators.altgdmin import AltGDmin
 from banister.estimators.rank import whiten_basis
-from banister.solver import Passes, Whitening, minimise
+from banister.solver import Passes, Whitening, minimise, regular
 from problems import fifth_best, problem
 
 
@@ -154,3 +154,13 @@ def test_repeated_rows_leave_unseen_directions_open() -> None:
     _, unseen = model.predict(rng.standard_normal((T, d)) * 1e3, np.arange(T), return_std=True)
     assert np.all(np.isfinite(unseen))
     assert np.median(unseen) > 100 * np.median(seen)
+
+
+def test_what_a_task_with_too_few_rows_leaves_open_is_large_and_finite():
+    """Fewer rows than the rank, or none: the Gram matrix has no inverse, and gets one."""
+    gram = np.stack([np.zeros((2, 2)), np.diag([4.0, 0.0]), np.diag([4.0, 2.0])])
+    inverse = np.linalg.inv(regular(gram))
+    assert np.isfinite(inverse).all()
+    assert inverse[0, 0, 0] > 1e9
+    assert inverse[1, 1, 1] > 1e9
+    np.testing.assert_allclose(inverse[2], np.diag([0.25, 0.5]), rtol=1e-8)

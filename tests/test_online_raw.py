@@ -207,6 +207,14 @@ def test_a_log_that_is_refused_teaches_nothing(log):
         bandit.decide("a", context={"age": 1, "device": "ios"}, baseline="bundle")
 
 
+@pytest.mark.parametrize("column", ["revenue", "banner"])
+def test_what_is_known_only_afterwards_is_no_context(log, column):
+    features = bn.Arms.of_log(log, arm="banner", context=["age", column])
+    bandit = bn.SafeBandit(alpha=0.1, features=features, refits="manual")
+    with pytest.raises(InputError, match=f"'{column}'.*nobody knows it when a decision is made"):
+        bandit.warm_start(log, **COLUMNS)
+
+
 def test_mixed_up_requests_are_told_apart(bandit):
     plain = bn.SafeBandit(refits="manual", seed=0)
     context = {"age": 1, "device": "ios"}

@@ -17,6 +17,7 @@ from banister.estimators.altgdmin import AltGDmin
 from banister.solver import DiskPool, LocalPool, Passes, Point, Trip, block
 from banister.solver.folder import Folder, Writer
 from banister.solver.pack import pack, pack_rows
+from banister.solver.pool import _total
 from problems import problem
 
 COUNTS = [0, 3, 12, 7, 30, 1, 9, 13, 0, 25, 6, 6]
@@ -234,6 +235,22 @@ def test_a_sample_has_rows_and_no_task_twice():
     assert tasks.tolist() == list(range(1, 50, 2))
 
 
+@pytest.mark.parametrize("offsets", [[0, 40, 80, 80, 80], [0, 0, 0, 40, 80], [0, 0, 80, 80]])
+def test_blocks_cover_every_task_also_those_without_rows(offsets, many_blocks):
+    bounds = block.block_bounds(np.array(offsets), 3)
+    assert (bounds[0], bounds[-1]) == (0, len(offsets) - 1)
+    assert (np.diff(bounds) > 0).all()
+
+
+def test_sums_leave_what_blocks_answered_alone():
+    """Workers on other machines hand out arrays that cannot be written to."""
+    parts = [np.ones(2), np.full(2, 3.0)]
+    for part in parts:
+        part.flags.writeable = False
+    np.testing.assert_array_equal(_total(parts), [4.0, 4.0])
+    np.testing.assert_array_equal(parts[0], [1.0, 1.0])
+
+
 def test_those_who_watch_are_told(data):
     pool, seen = LocalPool(data, threads=1), []
     pool.watch = seen.append
@@ -289,6 +306,8 @@ def test_packing_refuses_what_it_cannot_use(tmp_path):
         pack(source, tmp_path / "a", task="shop", reward="sold")
     with pytest.raises(DataFileError, match="not a packed folder"):
         Folder(tmp_path / "a")
+    table().write_parquet(source)
+    pack(source, tmp_path / "a", task="shop", reward="sold")  # what failed is not in the way
     with pytest.raises(DataFileError, match="not empty"):
         pack(source, tmp_path / "a", task="shop", reward="sold")
     table().with_columns(shop=pl.lit(None, pl.String)).write_parquet(source)
@@ -297,6 +316,17 @@ def test_packing_refuses_what_it_cannot_use(tmp_path):
     table().head(0).write_parquet(source)
     with pytest.raises(InputError, match="no rows"):
         pack(source, tmp_path / "c", task="shop", reward="sold")
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet"])
+def test_packing_a_damaged_file_is_an_error_of_the_package(name, tmp_path):
+    (tmp_path / name).write_bytes(b"")
+    with pytest.raises(DataFileError, match="cannot be read"):
+        pack(tmp_path / name, tmp_path / "a", task="shop", reward="sold")
+    (tmp_path / name).unlink()
+    (tmp_path / name).mkdir()
+    with pytest.raises(DataFileError, match="is a folder"):
+        pack(tmp_path / name, tmp_path / "a", task="shop", reward="sold")
 
 
 def test_labels_that_would_become_one_are_refused(tmp_path):
@@ -330,6 +360,7 @@ def test_a_writer_that_fails_leaves_no_folder_that_opens(tmp_path):
         fail()
     with pytest.raises(DataFileError, match="not a packed folder"):
         Folder(tmp_path / "p")
+    assert list((tmp_path / "p").iterdir()) == []  # nothing is in the way of another attempt
 
 
 def test_what_a_pool_cannot_do_is_said(data, tmp_path):

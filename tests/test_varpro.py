@@ -18,6 +18,7 @@ from banister.solver import (
     solve,
     starts,
 )
+from banister.solver.descent import _pcg, _Place, _retract
 from problems import fifth_best, problem, relative_error
 
 
@@ -199,6 +200,63 @@ def test_a_start_never_vouches_for_itself(monkeypatch):
     np.testing.assert_array_equal(seen[1][:3], [white, raw, pooled])
 
 
+def test_an_optimum_that_only_one_start_reached_is_not_trusted(monkeypatch):
+    """The budget ends after one descent: what it found is given back, and called unproven."""
+    data, _ = problem(n=6, noise=0.5)
+    monkeypatch.setattr(starts, "explains", lambda *_: False)
+    monkeypatch.setattr(starts, "_more_starts", lambda *_: iter(()))
+    solution, trusted = solve(
+        Passes(data, 2, threads=1), Whitening.of(data), rng=np.random.default_rng(0), max_passes=2000
+    )
+    assert solution.converged
+    assert not trusted
+
+
+def test_a_first_optimum_that_leaves_something_unexplained_is_compared_with_others(monkeypatch):
+    data, _ = problem()
+    searched = []
+    monkeypatch.setattr(starts, "_search", lambda *a: searched.append(a) or (None, False))
+    for explained, searches in ((True, 0), (False, 1)):
+        monkeypatch.setattr(starts, "explains", lambda *_, answer=explained: answer)
+        solve(Passes(data, 2, threads=1), Whitening.of(data), rng=np.random.default_rng(0))
+        assert len(searched) == searches
+
+
+def test_a_direction_made_of_noise_explains_nothing():
+    """One direction more than there are: it is weak, and a fit that has it is not trusted at once."""
+    data, _ = problem(d=8, T=60, r=2, n=60, noise=0.1)
+    found = []
+    for rank in (2, 3):
+        passes, whitening = Passes(data, rank, threads=1), Whitening.of(data)
+        start = Spectra(passes.pool, whitening, rank).white(rank)
+        solution = minimise(passes, whitening, start, tol=1e-10)
+        found.append(starts.explains(passes, whitening, solution))
+    assert found == [True, False]
+
+
+def test_steps_stay_on_the_manifold():
+    """The gradient and what the Hessian makes of a step are tangent, and a step ends at an orthonormal B."""
+    data, _ = problem(n=6, noise=0.5)
+    whitening, rng = Whitening.of(data), np.random.default_rng(0)
+    B, D = np.linalg.qr(rng.standard_normal((12, 2)))[0], rng.standard_normal((12, 2))
+    place = _Place(Passes(data, 2, threads=1), whitening, B)
+    for tangent in (place.g, place.project(D), place.hessian(D)):
+        np.testing.assert_allclose(B.T @ tangent, 0.0, atol=1e-10 * np.abs(tangent).max())
+    moved = _retract(B, place.project(D))
+    np.testing.assert_allclose(moved.T @ moved, np.eye(2), atol=1e-12)
+
+
+def test_conjugate_gradients_solve_and_stop_where_the_model_bends_down():
+    b = np.array([[1.0], [2.0]])
+    scale = np.array([[4.0], [5.0]])
+    x, residual = _pcg(lambda D: scale * D, b, lambda R: R, 1e-12, 0.0)
+    np.testing.assert_allclose(x, b / scale, atol=1e-10)
+    np.testing.assert_allclose(residual, 0.0, atol=1e-10)
+    x, residual = _pcg(lambda D: -scale * D, b, lambda R: R, 1e-12, 0.0)
+    np.testing.assert_array_equal(x, 0.0)
+    np.testing.assert_array_equal(residual, b)
+
+
 def squeezed(factor):
     """A problem with one feature scaled down."""
     data, _ = problem(d=6, T=10, n=30)
@@ -236,6 +294,13 @@ def test_a_guess_counts_the_directions_of_the_spectrum():
     assert Spectra(pool, whitening, 5).outstanding(3.0) == 2
     assert Spectra(pool, whitening, 5).outstanding(1e9) == 1
     assert Spectra(pool, whitening, 5).outstanding(0.0) == 5
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1e3])
+def test_a_guess_does_not_depend_on_units(unit):
+    data, _ = problem(d=10, T=40, r=2, n=60, noise=0.01)
+    data = TaskData(unit * data.X, data.y, data.offsets, data.labels)
+    assert Spectra(LocalPool(data, threads=1), Whitening.of(data), 5).outstanding(3.0) == 2
 
 
 def test_spectral_starts_are_those_of_the_tasks_correlations():

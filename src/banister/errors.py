@@ -27,8 +27,11 @@ Each message says what was wrong, where it stood (task, row, column) and what to
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from types import MappingProxyType
+
+_MOST_LISTED = 50  # names in a message: as many as can be read at a glance
 
 
 class BanisterError(Exception):
@@ -134,3 +137,16 @@ class DataWarning(BanisterWarning):
 
 class CompileNotice(BanisterWarning):
     """The kernels were compiled, which took a while; it happens once per installation."""
+
+
+def listed(names: Sequence[str], wanted: str) -> str:
+    """All names there are; of a great many, those most like the one wanted, and how many others there are.
+
+    Examples:
+        >>> listed(["store", "age"], "stor")
+        'store, age'
+    """
+    if len(names) <= _MOST_LISTED:
+        return ", ".join(names)
+    near = get_close_matches(wanted, names, n=_MOST_LISTED, cutoff=0.0)
+    return f"{', '.join(near)} and {len(names) - len(near)} others"

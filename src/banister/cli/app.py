@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
 from importlib import import_module
 
@@ -33,18 +35,40 @@ def main() -> None:
     """Run the command line; a known error is one line on stderr and exit code 2."""
     for name in _MODULES:
         import_module(name)
+    _let_help_flow(app)
     try:
         app()
     except BanisterError as error:
-        typer.secho(f"banister: {error}", fg="red", err=True)
+        typer.secho(f"banister: {_with_options(str(error))}", fg="red", err=True)
         sys.exit(2)
     except OSError as error:  # a file where a folder should be, no room, no permission
         where = f"{error.filename}: " if error.filename else ""
         typer.secho(f"banister: {where}{error.strerror or error}.", fg="red", err=True)
         sys.exit(2)
     except KeyboardInterrupt:
-        typer.secho("banister: interrupted; what was finished is kept.", err=True)
+        typer.secho("banister: interrupted.", err=True)
         sys.exit(130)
+
+
+def _let_help_flow(typer_app: typer.Typer) -> None:
+    """Break lines of help where the terminal ends, not where the source does."""
+    for command in typer_app.registered_commands:
+        if command.callback is not None:
+            paragraphs = (inspect.getdoc(command.callback) or "").split("\n\n")
+            command.help = "\n\n".join(" ".join(text.split()) for text in paragraphs)
+    for group in typer_app.registered_groups:
+        if group.typer_instance is not None:
+            _let_help_flow(group.typer_instance)
+
+
+def _with_options(text: str) -> str:
+    """What errors call `task=...` is `--task` in a shell.
+
+    Examples:
+        >>> _with_options("Name it with baseline_reward=...")
+        'Name it with --baseline-reward'
+    """
+    return re.sub(r"\b([a-z_]+)=\.\.\.", lambda found: f"--{found[1].replace('_', '-')}", text)
 
 
 @app.callback(invoke_without_command=True)

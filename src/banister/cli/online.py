@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,11 +16,11 @@ from banister.cli.app import app
 from banister.cli.columns import Arm, Categorical, Context, arms_of
 from banister.cli.draws import Holdout, OnHarm, PromiseName, RewardRange, draw_settings
 from banister.cli.pooled import fit_pool
-from banister.errors import InputError
+from banister.errors import DataFileError, InputError
 
-_Logs = Annotated[
-    Path, typer.Argument(help="Rows of the policy in place: .parquet or .csv (with --pool: a packed folder).")
-]
+_LOGS = "Rows of the policy in place: .parquet or .csv"
+_Logs = Annotated[Path, typer.Argument(help=f"{_LOGS}.")]
+_LogsOrFolder = Annotated[Path, typer.Argument(help=f"{_LOGS} (with --pool: a packed folder).")]
 _Model = Annotated[
     str,
     typer.Argument(help="What `banister fit` wrote, its ledger beside it; or a postgresql:// URL."),
@@ -44,7 +45,7 @@ _Alpha = Annotated[
     float, typer.Option(help="Share of the baseline reward that may be risked, between 0 and 1.")
 ]
 _Rank = Annotated[int | None, typer.Option(help="Directions that tasks share; found in the data by default.")]
-_Seed = Annotated[int | None, typer.Option(help="Of all randomness; drawn by default.")]
+_Seed = Annotated[int | None, typer.Option(help="Of all randomness; a new one each time by default.")]
 
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
@@ -54,6 +55,7 @@ _Pool = Annotated[
 _Address = Annotated[
     str | None, typer.Option(help="Of a running Ray cluster; one is started here by default.")
 ]
+_NEEDED = {"task": "whose decision it is", "baseline": "what the policy in place would play"}
 _Shards = Annotated[int | None, typer.Option(help="Workers (ray) or threads (disk); all by default.")]
 
 
@@ -91,7 +93,7 @@ def _command(name: str, logs: Path, options: dict[str, Any]) -> str:
 
 @app.command()
 def fit(
-    logs: _Logs,
+    logs: _LogsOrFolder,
     out: Annotated[Path, typer.Option(help="Where the model goes; its ledger goes beside it.")],
     task: _Task = "task",
     reward: _Reward = "reward",
@@ -194,7 +196,10 @@ def _lines(source: str) -> Any:
     path = Path(source)
     if not path.is_file():
         raise InputError(f"{source!r} is neither JSON nor a file; give an object, a file of them, or -.")
-    return [line for line in path.read_text().splitlines() if line.strip()]
+    try:
+        return [line for line in path.read_text("utf-8").splitlines() if line.strip()]
+    except UnicodeDecodeError as reason:
+        raise DataFileError(f"{source} cannot be read ({reason.reason}); save it as UTF-8.") from None
 
 
 def _answer(bandit: Any, line: str, number: int) -> dict[str, Any]:
@@ -208,12 +213,19 @@ def _answer(bandit: Any, line: str, number: int) -> dict[str, Any]:
         return {"model_version": bandit.refit()}
     if set(request) == {"id", "reward"}:
         return {"id": request["id"], "outcome": bandit.reward(request["id"], request["reward"])}
-    try:
-        answer: dict[str, Any] = bandit.decide(**request).to_dict()
-    except TypeError as reason:
-        hint = "" if "baseline" in request else "; baseline is what the policy in place would play"
-        raise InputError(f"Line {number}: {str(reason).removeprefix('SafeBandit.')}{hint}.") from None
+    _check_names(request, number, list(signature(bandit.decide).parameters))
+    answer: dict[str, Any] = bandit.decide(**request).to_dict()
     return answer
+
+
+def _check_names(request: dict[str, Any], number: int, known: list[str]) -> None:
+    """A request has the fields it needs, and no other."""
+    for name in request:
+        if name not in known:
+            raise InputError(f"Line {number} has {name!r}; what a request may have is {', '.join(known)}.")
+    for name, meaning in _NEEDED.items():
+        if name not in request:
+            raise InputError(f"Line {number} has no {name!r}, {meaning}.")
 
 
 @app.command()
@@ -237,7 +249,7 @@ def evaluate(
     ] = 0.5,
     alpha: _Alpha = 0.1,
     rank: _Rank = None,
-    seed: _Seed = 0,
+    seed: Annotated[int, typer.Option(help="Of all randomness; the same seed gives the same answer.")] = 0,
     time: Annotated[
         str | None, typer.Option(help="Column of dates or times, to tell how many days a need takes.")
     ] = None,

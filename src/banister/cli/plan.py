@@ -26,10 +26,10 @@ _Output = partial(typer.Option, rich_help_panel="Output")
 
 _SIGNAL = (
     "Standard deviation of expected reward between actions, ‖θ_t‖, root mean square over tasks. "
-    "[default: the paper's √(r/T)]"
+    "Default: the paper's √(r/T)."
 )
 _KNOWN = (
-    "Whether the baseline's expected reward is known in every round. [default: known; unknown for a raw log]"
+    "Whether the baseline's expected reward is known in every round. Default: known; unknown for a raw log."
 )
 _RANGE = "Least and most an unknown baseline earns."
 _LOGS = (
@@ -40,20 +40,20 @@ _LOGS = (
 
 @app.command()
 def plan(
-    dim: Annotated[int | None, _Setting(help="d, features of an action. [default: 100]")] = None,
-    rank: Annotated[int | None, _Setting(help="r, directions the tasks share. [default: 2]")] = None,
-    tasks: Annotated[int | None, _Setting(help="T. [default: 100]")] = None,
-    noise: Annotated[float | None, _Setting(help="Std of the reward noise. [default: 0.001]")] = None,
+    dim: Annotated[int | None, _Setting(help="d, features of an action. Default: 100.")] = None,
+    rank: Annotated[int | None, _Setting(help="r, directions the tasks share. Default: 2.")] = None,
+    tasks: Annotated[int | None, _Setting(help="T. Default: 100.")] = None,
+    noise: Annotated[float | None, _Setting(help="Std of the reward noise. Default: 0.001.")] = None,
     alpha: Annotated[float, _Setting(help="Share of the baseline reward that may be risked.")] = 0.2,
     rows_per_epoch: Annotated[int, _Setting(help="Rows a task brings in an epoch.")] = 50,
     epochs: Annotated[int, _Setting(help="Epochs planned for.")] = 4,
     actions: Annotated[
-        int | None, _Setting(help="K, actions on offer in a round. [default: 10, or a raw log's arms]")
+        int | None, _Setting(help="K, actions on offer in a round. Default: 10, or a raw log's arms.")
     ] = None,
     baseline_rank: Annotated[
-        int | None, _Setting(help="The policy in place plays the action this good. [default: the middle one]")
+        int | None, _Setting(help="The policy in place plays the action this good. Default: the middle one.")
     ] = None,
-    kappa: Annotated[float | None, _Setting(help="Strongest over weakest direction. [default: 1]")] = None,
+    kappa: Annotated[float | None, _Setting(help="Strongest over weakest direction. Default: 1.")] = None,
     signal: Annotated[float | None, _Setting(help=_SIGNAL)] = None,
     known_baseline: Annotated[
         bool | None, _Setting("--known-baseline/--unknown-baseline", help=_KNOWN)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Protocol
 
-from banister.errors import DataFileError, InputError
+from banister.errors import DataFileError, InputError, listed
 from banister.extras import LOGS, need
 
 _DEEPEST = 8  # lists within lists; an action set has two
-_MOST_LISTED = 50  # columns in a message: as many as can be read at a glance
 
 
 class Frame(Protocol):
@@ -77,14 +75,6 @@ def column(frame: Any, name: str, role: str, hint: str = "") -> Any:
             f"{hint or f'Name it with {role}=...'}"
         )
     return frame[name]
-
-
-def listed(columns: list[str], wanted: str) -> str:
-    """All columns; of a great many, those most like the one wanted, and how many others there are."""
-    if len(columns) <= _MOST_LISTED:
-        return ", ".join(columns)
-    near = get_close_matches(wanted, columns, n=_MOST_LISTED, cutoff=0.0)
-    return f"{', '.join(near)} and {len(columns) - len(near)} others"
 
 
 def _table(source: Any) -> Any:
@@ -155,7 +145,7 @@ def _file(path: Path) -> Any:
     if path.suffix not in (".parquet", ".csv"):
         raise DataFileError(f"{path} is neither .parquet nor .csv; convert it, or hand in a DataFrame.")
     if not path.is_file():
-        raise DataFileError(f"{path} does not exist.")
+        raise DataFileError(f"{path} {'is a folder; name a file' if path.is_dir() else 'does not exist'}.")
     try:
         return pl.read_parquet(path) if path.suffix == ".parquet" else _csv(path)
     except DataFileError:

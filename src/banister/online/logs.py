@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from banister.data import Float, Int, as_matrix, as_vector
-from banister.errors import InputError, ShapeError
-from banister.features.frames import Logs, column, listed, read_frame
+from banister.errors import InputError, ShapeError, listed
+from banister.features.frames import Logs, column, read_frame
 from banister.features.odd_values import not_a_number
 from banister.online.door import check_index
 from banister.online.log_blocks import Block, stretches

@@ -210,6 +210,7 @@ def raw_rows(
             "A log with propensities explores: what was played is not what the policy in place would play. "
             "Say what would be, with baseline=..."
         )
+    _check_context(features, arm=arm, reward=reward)
     labels, codes = task_labels(column(frame, task, "task"))
     y = as_vector(numbers(column(frame, reward, "reward")), f"column {reward!r}")
     played = features.played(frame, arm)
@@ -221,6 +222,16 @@ def raw_rows(
     if propensity is not None:
         chance = propensities(column(frame, propensity, "propensity"), propensity)
     return RawRows(labels, codes, y, known, chance, played, usual, features, frame)
+
+
+def _check_context(features: Features, **columns: str) -> None:
+    """What is known only after a decision cannot be part of its context."""
+    for role, name in columns.items():
+        if name in features.context.slices:
+            raise InputError(
+                f"The context has {name!r}, the {role} column: nobody knows it when a decision is made. "
+                "Leave it out of the context."
+            )
 
 
 def read_raw_logs(logs: Any, features: Features, **columns: Any) -> LogRows:

@@ -125,6 +125,9 @@ class Writer:
         del self._X, self._y
         if failed is None:
             self._finish()
+        else:  # half of it is of no use, and would be in the way of another attempt
+            for name in ("X.bin", "y.bin"):
+                (self.path / name).unlink()
 
     def _finish(self) -> None:
         np.save(self.path / "offsets.npy", self.offsets, allow_pickle=False)

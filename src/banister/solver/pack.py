@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banister.data import TaskData, as_matrix, as_vector
-from banister.errors import DataFileError, InputError
+from banister.errors import DataFileError, InputError, listed
 from banister.extras import LOGS, need
 from banister.solver.folder import Folder, Writer
 
@@ -48,7 +49,15 @@ def pack(
     """
     if dtype not in ("float64", "float32"):
         raise InputError(f"dtype={dtype!r} must be 'float64' or 'float32'.")
-    frame = _scan(Path(source))
+    with _readable(source):
+        _pack(Path(source), Path(folder), task, reward, features, dtype)
+    return Folder(folder)
+
+
+def _pack(
+    source: Path, folder: Path, task: str, reward: str, features: Sequence[str] | None, dtype: str
+) -> None:
+    frame = _scan(source)
     columns = _features(frame, task, reward, features)
     tally = frame.group_by(task).len().sort(task).collect(engine="streaming")
     if tally.height == 0:
@@ -62,7 +71,18 @@ def pack(
             X = as_matrix(batch.select(columns), f"X ({where})", dtype=dtype)
             y = as_vector(batch[reward].to_numpy(), f"{reward} ({where})", dtype=dtype)
             writer.write(X, y, np.searchsorted(labels, _plain(batch[task].to_numpy())))
-    return Folder(folder)
+
+
+@contextmanager
+def _readable(source: str | Path) -> Iterator[None]:
+    """A file that is found to be damaged, wherever in it, is an error of this package."""
+    need(LOGS)
+    import polars as pl
+
+    try:
+        yield
+    except pl.exceptions.PolarsError as reason:
+        raise DataFileError(f"{source} cannot be read ({reason}).") from None
 
 
 def pack_rows(data: TaskData, folder: str | Path) -> Folder:
@@ -89,7 +109,8 @@ def _scan(source: Path) -> pl.LazyFrame:
         raise DataFileError(f"{source} must end in .parquet or .csv.")
     if not list(source.parent.glob(source.name)):
         raise DataFileError(f"{source} does not exist.")
-    need(LOGS)
+    if source.is_dir():
+        raise DataFileError(f"{source} is a folder; name a file, or a pattern such as '*{kind}'.")
     import polars as pl
 
     return pl.scan_parquet(source) if kind == ".parquet" else pl.scan_csv(source)
@@ -100,7 +121,7 @@ def _features(frame: pl.LazyFrame, task: str, reward: str, features: Sequence[st
     wanted = [c for c in known if c not in (task, reward)] if features is None else list(features)
     for name in (task, reward, *wanted):
         if name not in known:
-            raise InputError(f"There is no column {name!r}; the file has {', '.join(known[:8])}.")
+            raise InputError(f"There is no column {name!r}; the file has {listed(known, name)}.")
     if not wanted:
         raise InputError("There are no feature columns; name at least one.")
     return wanted
