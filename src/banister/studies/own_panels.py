@@ -41,11 +41,16 @@ def _knows(identity: str, where: str, environment: str, policies: tuple[str, ...
         measure="regret",
         policies=policies,
         log_y=True,
-        note="; ".join(f"{level}: {words}" for level, words in KNOWS.items())
+        note="; ".join(_told(level, words) for level, words in KNOWS.items())
         + ". R is the noise's level, S a bound on every parameter's length, a label a baseline's expected "
         "reward taken as a row to learn from. The certified policy is never told anything and always uses "
         "labels.",
     )
+
+
+def _told(level: str, words: str) -> str:
+    """A level with its meaning, where the name alone does not say it."""
+    return words if words.startswith(level) else f"{level}: {words}"
 
 
 def _step(identity: str, measure: str, title: str) -> Panel:
