@@ -22,7 +22,7 @@ from banister.online.decision import Decision
 from banister.online.door import Request
 from banister.online.following import Follower, read_news, repeated
 from banister.online.judging import judged
-from banister.online.ledger import Ledger, Played
+from banister.online.ledger import Ledger, Played, Rewarded
 from banister.online.log_blocks import Log
 from banister.online.model import Model
 from banister.online.posting import post
@@ -145,13 +145,16 @@ class Engine:
         for task, number in sorted(first.items(), key=lambda item: item[1]):
             self.note_disagreement(task, number, number)
 
-    def shut_as_others_did(self, alarms: list[AlarmRecord], contradicted: list[DecisionRecord]) -> None:
-        """What other processes noted while this model serves them all: facts, which are in the ledger."""
-        for record in contradicted:
-            if self.learner.gates.is_open(record.task):
-                self.learner.gates.shut(record.task, DISAGREES)
-            self.learner.disagreed(record.task, record.id)
-        by_claim = {record.id for record in contradicted}
+    def shut_as_others_did(self, alarms: list[AlarmRecord], contradicted: list[tuple[int, int]]) -> None:
+        """What other processes noted while this model serves them all: facts, which are in the ledger.
+
+        `contradicted` has task and id of decisions whose claimed baseline reward contradicted the model.
+        """
+        for task, number in contradicted:
+            if self.learner.gates.is_open(task):
+                self.learner.gates.shut(task, DISAGREES)
+            self.learner.disagreed(task, number)
+        by_claim = {number for _, number in contradicted}
         for alarm in alarms:
             self.learner.gates.shut(alarm.task, DRIFT)
             self._alarmed = self._alarmed | {alarm.task}
@@ -362,6 +365,13 @@ class Engine:
         self._unseen.append(self.learner.watch.state([played.task for _, played, _ in rewards]))
         for number, played, value in rewards:
             for alarm in self.learner.check(played.task, played.features, value, number):
+                self._sound(alarm, self.store.ledger.last_id)
+
+    def watch_block(self, rows: Rewarded) -> None:
+        """Show rewards of other processes to the guard, in the order of the chain."""
+        if self.settings.drift_guard:
+            self._unseen.append(self.learner.watch.state(np.unique(rows.task).tolist()))
+            for alarm in self.learner.check_many(rows.task, rows.features, rows.value, rows.number):
                 self._sound(alarm, self.store.ledger.last_id)
 
     @repeated

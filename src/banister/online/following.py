@@ -3,28 +3,34 @@
 Memory follows the chain. A record of this process that others' records stand before is not taken in when it
 is written, but read back with those, so that rows stand in memory in the order of the chain and every process
 fits the same model to them. What is urgent (see `is_urgent`) is known before the next decision, because the
-ledger refuses a decision of an older epoch. The rest may wait, until `LAG` records have gathered.
+ledger refuses a decision of an older epoch. The rest may wait, until `LAG` records have gathered or `SOON`
+seconds have passed.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+import numpy as np
+
 from banister.learner.account import Account
-from banister.online.ledger import Overtaken, Played, Rewarded, SharedLedger
+from banister.online.ledger import Decided, Overtaken, Rewarded, SharedLedger
 from banister.online.posting import post
 from banister.online.rebuild import retract, rows_of
-from banister.online.record import AlarmRecord, DecisionRecord
+from banister.online.record import AlarmRecord
 from banister.online.store import Store
 from banister.safety.reasons import Reason
 
 if TYPE_CHECKING:
     from banister.online.engine import Engine
 
-LAG = 64  # records of others that may wait: read together they cost a tenth of what each would cost alone
+# What others have written may wait until so many records have gathered, or until so many seconds have passed:
+# read together they cost a tenth of what each would cost alone.
+LAG, SOON = 512, 0.25
+_DISAGREES = Reason.DISAGREES.value
 
 _Result = TypeVar("_Result")
 
@@ -47,15 +53,15 @@ class News:
 
     Attributes:
         alarms: drifts that others noted.
-        contradicted: decisions whose claimed baseline reward contradicted the model.
-        rewards: decision, what was played, and the reward.
+        contradicted: task and id of decisions whose claimed baseline reward contradicted the model.
+        rewards: those that the watch has not been shown.
         model: whether there is a new one.
     """
 
     def __init__(self) -> None:
         self.alarms: list[AlarmRecord] = []
-        self.contradicted: list[DecisionRecord] = []
-        self.rewards: list[tuple[int, Played, float]] = []
+        self.contradicted: list[tuple[int, int]] = []
+        self.rewards: list[Rewarded] = []
         self.model = False
 
 
@@ -90,37 +96,46 @@ def _read_rows(store: Store, ledger: SharedLedger, news: News) -> None:
             store.remember_logs(memory.dim, features, call)
     if head.drifts > known.drifts:
         news.alarms = ledger.alarms(after=known.drifts)
-    _read_decisions(store, ledger.decisions(span=span) if head.decisions > known.decisions else (), news)
+    _read_decisions(store, ledger.decided(span) if head.decisions > known.decisions else (), news)
     if head.rewards > known.rewards:
         for block in ledger.rewarded(memory.dim, span):
             store.learn_block(block)
-            news.rewards += _unseen(store, block)
+            news.rewards.append(_unseen(store, block))
     if head.retractions > known.retractions:
         retract(store, ledger.retractions(span))
 
 
-def _read_decisions(store: Store, records: Iterable[DecisionRecord], news: News) -> None:
+def _read_decisions(store: Store, blocks: Iterable[Decided], news: News) -> None:
     """In the order of the chain, with the alarms where they rang."""
     waiting = news.alarms[::-1]
-    for record in records:
-        while waiting and waiting[-1].after < record.id:
+    for block in blocks:
+        start = 0
+        while waiting and (cut := _first_after(block, waiting[-1].after, start)) is not None:
+            _remember(store, block.part(slice(start, cut)))
             store.count_alarm(waiting.pop())
-        store.remember(record)
-        if record.reason == Reason.DISAGREES:
-            news.contradicted.append(record)
+            start = cut
+        _remember(store, block.part(slice(start, None)))
+        shut = zip(block.task, block.id, block.reason, strict=True)
+        news.contradicted += [(task, number) for task, number, why in shut if why == _DISAGREES]
     for alarm in reversed(waiting):
         store.count_alarm(alarm)
 
 
-def _unseen(store: Store, block: Rewarded) -> Iterator[tuple[int, Played, float]]:
+def _first_after(block: Decided, number: int, start: int) -> int | None:
+    """The place of the first decision with a larger id."""
+    return next((i for i in range(start, len(block.id)) if block.id[i] > number), None)
+
+
+def _remember(store: Store, block: Decided) -> None:
+    if block.id:
+        store.remember_block(block)
+
+
+def _unseen(store: Store, block: Rewarded) -> Rewarded:
     """Rewards that the watch has not been shown; those of this process it was."""
-    rows = zip(*(c.tolist() for c in (block.number, block.task, block.is_baseline, block.claim, block.value)),
-               strict=True)  # fmt: skip
-    for (number, task, is_baseline, claim, value), x in zip(rows, block.features, strict=True):
-        if number in store.seen:
-            store.seen.discard(number)
-        else:
-            yield number, Played(task, x, is_baseline, claim, math.nan, value, None, False), value
+    new = np.array([number not in store.seen for number in block.number.tolist()])
+    store.seen.difference_update(block.number.tolist())
+    return Rewarded(*(column[new] for column in block))
 
 
 class Follower:
@@ -128,12 +143,15 @@ class Follower:
 
     def __init__(self, engine: Engine) -> None:
         self._engine, self._store = engine, engine.store
-        self._late: list[tuple[int, Played, float]] = []  # rewards of others, for the watch
+        self._late: list[Rewarded] = []  # rewards of others, for the watch
+        self._last = time.monotonic()  # when the last were read
 
     def before(self) -> None:
         """Outside any transaction: take in what has gathered."""
         store = self._store
-        if store.behind and store.ledger.head.links - store.known.links >= LAG:
+        if store.behind and (
+            store.ledger.head.links - store.known.links >= LAG or time.monotonic() - self._last > SOON
+        ):
             self._catch_up()
 
     def inside(self) -> None:
@@ -144,8 +162,8 @@ class Follower:
 
     def show_late(self) -> None:
         """Show others' rewards to the watch; its alarms are written with the open transaction."""
-        if self._late:
-            self._engine.watch_rewards(self._late)
+        for rows in self._late:
+            self._engine.watch_block(rows)
 
     def after(self) -> None:
         """The transaction is committed."""
@@ -159,7 +177,7 @@ class Follower:
             store.behind = True
 
     def _catch_up(self) -> None:
-        engine, fresh = self._engine, self._store.dim is None
+        engine, fresh, self._last = self._engine, self._store.dim is None, time.monotonic()
         news = read_news(self._store, engine.account)
         if fresh and (memory := self._store.memory) is not None:
             engine.learner.memory = memory

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -86,6 +87,37 @@ class Rewarded(NamedTuple):
     features: Float
     is_baseline: Bool
     claim: Float
+
+
+class Decided(NamedTuple):
+    """Columns of decisions, in the order of the chain; what memory keeps of `DecisionRecord`."""
+
+    id: tuple[int, ...]
+    time: tuple[float, ...]
+    task: tuple[int, ...]
+    action: tuple[int, ...]
+    baseline: tuple[int, ...]
+    reason: tuple[str, ...]
+    bound: tuple[float, ...]
+    floor: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    std: tuple[float, ...]
+    baseline_features: tuple[bytes, ...]
+    features: tuple[bytes | None, ...]
+    offered: tuple[bytes | None, ...]
+
+    @classmethod
+    def of(cls, records: Sequence[DecisionRecord]) -> Decided:
+        """The columns of at least one record."""
+        return cls(*zip(*map(_COLUMNS, records), strict=True))
+
+    def part(self, rows: slice) -> Decided:
+        """Some of the rows."""
+        return Decided._make(column[rows] for column in self)
+
+
+_COLUMNS = attrgetter(*Decided._fields)
 
 
 class Ledger(Protocol):
@@ -272,8 +304,8 @@ class SharedLedger(Ledger, Protocol):
     def check_begins_with(self, known: Head) -> None:
         """An error unless the ledger still begins with what this process knows of it."""
 
-    def decisions(self, version: int | None = None, span: Span = ...) -> Iterator[DecisionRecord]:
-        """Decisions of a part of the chain."""
+    def decided(self, span: Span) -> Iterator[Decided]:
+        """Decisions of a part of the chain, in blocks."""
 
     def rewarded(self, dim: int, span: Span = ...) -> Iterator[Rewarded]:
         """Rewards of a part of the chain."""

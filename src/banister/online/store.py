@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from hashlib import blake2b
-from itertools import compress
-from operator import attrgetter
 
 import numpy as np
 
@@ -19,17 +17,16 @@ from banister.errors import DataFileError
 from banister.features.base import Features
 from banister.learner.memory import SAMPLE, Memory
 from banister.online.head import Head
-from banister.online.ledger import Ledger, Played, Rewarded
+from banister.online.ledger import Decided, Ledger, Played, Rewarded
 from banister.online.log_blocks import Log, Rows, read_block
 from banister.online.model import Marks
-from banister.online.record import HASH_BYTES, AlarmRecord, DecisionRecord, LogRecord
+from banister.online.record import HASH_BYTES, MIXTURE, AlarmRecord, DecisionRecord, LogRecord
 from banister.online.tallies import Tallies
 
 _TOGETHER = 256  # decisions or rewards that wait: so few calls take them in that tails do not show it
-_LABEL = tuple(map(attrgetter, ("high", "std", "id")))  # what memory keeps of a claimed reward
 
 
-def _matrix(rows: list[bytes]) -> Float:
+def _matrix(rows: Sequence[bytes]) -> Float:
     """(m, d) from the bytes of each row."""
     return np.frombuffer(b"".join(rows)).reshape(len(rows), -1) if rows else np.zeros((0, 0))
 
@@ -126,32 +123,38 @@ class Store:
         """What waits, in the order in which it came."""
         if self._made:
             made, self._made = self._made, []
-            self._take_in_decisions(made)
+            self._take_in_decisions(Decided.of(made))
         if self._learned:
             learned, self._learned = self._learned, []
             self._take_in_rewards(learned)
 
-    def _take_in_decisions(self, records: Sequence[DecisionRecord]) -> None:
-        task = np.array([r.task for r in records])
-        baseline = _matrix([r.baseline_features for r in records])
-        self._remember_labels(records, task, baseline)
-        self._remember_offers(records, task, baseline)
-        moved = np.array([i for i, r in enumerate(records) if r.moved], dtype=np.int64)
-        played = _matrix([r.features or b"" for r in records if r.moved]).reshape(-1, baseline.shape[1])
-        margin = np.array([r.bound - r.floor for r in records])
-        self._tallies.count_many(task, margin, moved, played - baseline[moved])
-        for record in records:
-            self._tallies.explain(record.task, record.reason, record.time)
+    def remember_block(self, block: Decided) -> None:
+        """Memory follows the ledger: decisions read back by column."""
+        self._take_in()
+        self._take_in_decisions(block)
+        self.decisions += len(block.id)
+        self.mixtures += sum(action < 0 for action in block.action)
 
-    def _remember_labels(self, records: Sequence[DecisionRecord], task: Int, baseline: Float) -> None:
-        known = [r.low == r.high for r in records]
-        columns = (np.array([get(r) for r in compress(records, known)]) for get in _LABEL)
+    def _take_in_decisions(self, block: Decided) -> None:
+        task, action = np.array(block.task), np.array(block.action)
+        baseline = _matrix(block.baseline_features)
+        self._remember_labels(block, task, baseline)
+        self._remember_offers(block, task, baseline)
+        moved = np.flatnonzero((action != np.array(block.baseline)) & (action != MIXTURE))
+        played = _matrix([block.features[i] or b"" for i in moved.tolist()]).reshape(-1, baseline.shape[1])
+        margin = np.array(block.bound) - np.array(block.floor)
+        self._tallies.count_many(task, margin, moved, played - baseline[moved])
+        self._tallies.explain_many(block.task, block.reason, block.time)
+
+    def _remember_labels(self, block: Decided, task: Int, baseline: Float) -> None:
+        known = np.array(block.low) == np.array(block.high)
+        columns = (np.array(c)[known] for c in (block.high, block.std, block.id))
         assert self._memory is not None
         self._memory.labels.extend(task[known], baseline[known], *columns)
 
-    def _remember_offers(self, records: Sequence[DecisionRecord], task: Int, baseline: Float) -> None:
-        some = [i for i, r in enumerate(records) if r.offered is not None]
-        offered = _matrix([records[i].offered or b"" for i in some]).reshape(-1, baseline.shape[1])
+    def _remember_offers(self, block: Decided, task: Int, baseline: Float) -> None:
+        some = [i for i, row in enumerate(block.offered) if row is not None]
+        offered = _matrix([block.offered[i] or b"" for i in some]).reshape(-1, baseline.shape[1])
         assert self._memory is not None
         for first in range(0, len(some), SAMPLE):  # of more than that the sample would keep only the last
             self._memory.offer_many(task[some[first : first + SAMPLE]], offered[first : first + SAMPLE])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -65,10 +66,10 @@ class Tallies:
         place[0], place[1] = offered, baseline
         self._paired += 1
 
-    def explain(self, task: int, reason: str, time: float) -> None:
-        """Count why a decision is what it is, and when it was made."""
-        self.reasons[task, reason] += 1
-        self.first, self.last = self.first or time, time
+    def explain_many(self, task: Sequence[int], reason: Sequence[str], time: Sequence[float]) -> None:
+        """Count why decisions are what they are, and when they were made; at least one."""
+        self.reasons.update(zip(task, reason, strict=True))
+        self.first, self.last = self.first or time[0], time[-1]
 
     def count_many(self, task: Int, margin: Float, moved: Int, steps: Float) -> None:
         """Count decisions in order; `moved` are the places of those that left the baseline, by `steps`."""

@@ -47,7 +47,7 @@ class PostgresLedger(Reader, Adder):
         self.open = self.alone = self._alone_next = False
         self._mine: int | None = None  # an id that was set aside for this process, in this epoch
         self._fresh = Fresh()
-        self._crowded = False  # whether others decided between the last two decisions here
+        self._crowded = False  # whether others have decided since this process opened the store
         db = connect(place)
         try:
             with self._named(place)._readable():
@@ -135,7 +135,7 @@ class PostgresLedger(Reader, Adder):
             self._give_up()
             raise
         self._take(row)
-        self._crowded = self.last_id > self._decided
+        self._crowded |= self.last_id > self._decided
         self._mine = None
         self._before = self.head.state(), self.last_id, self.epoch
 
@@ -199,7 +199,7 @@ class PostgresLedger(Reader, Adder):
         if isinstance(record, DecisionRecord):
             self._fresh.add(record)
             self._mine = self.last_id if self._crowded else None
-            self._crowded = self.last_id - self._crowded > max(self._decided, record.id)
+            self._crowded |= self.last_id > max(self._decided, record.id)
             self._decided = self.last_id
 
     def find(self, number: int) -> Played | None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from banister.errors import DataFileError
 from banister.online.head import COUNTS, Head
-from banister.online.ledger import Played, Rewarded, Span
+from banister.online.ledger import Decided, Played, Rewarded, Span
 from banister.online.postgres import statements
 from banister.online.postgres.connecting import unusable
 from banister.online.reading import LAST, LedgerReader
@@ -131,10 +131,17 @@ class Reader(LedgerReader):
     def _read(self, kind: type[Any], more: str = "", *values: Any, span: Span = _ALL) -> Iterator[Any]:
         return (record for _, _, record in self._chained(kind, more, values, span))
 
-    def decisions(self, version: int | None = None, span: Span = _ALL) -> Iterator[DecisionRecord]:
+    def decisions(self, version: int | None = None) -> Iterator[DecisionRecord]:
         if version is None:
-            return self._read(DecisionRecord, span=span)
-        return self._read(DecisionRecord, "AND version = %b", version, span=span)
+            return self._read(DecisionRecord)
+        return self._read(DecisionRecord, "AND version = %b", version)
+
+    def decided(self, span: Span) -> Iterator[Decided]:
+        after, to = span
+        while block := self._rows(statements.DECIDED, after, to):
+            link, *columns = zip(*block, strict=True)
+            yield Decided(*columns)
+            after = link[-1]
 
     def rewarded(self, dim: int, span: Span = _ALL) -> Iterator[Rewarded]:
         after, to = span

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from banister.online.head import COUNTS
+from banister.online.ledger import Decided
 from banister.online.postgres.schema import columns
 from banister.online.record import DecisionRecord
 
@@ -38,7 +39,7 @@ PART = (
 # A commit that waits for the disk, and so for all commits before it.
 SYNC = "SELECT set_config('synchronous_commit', 'on', true), pg_logical_emit_message(true, 'banister', '')"
 
-_STALE = 64  # ids that others may have been given since this one was: it stays near its place in the chain
+_STALE = 256  # ids that others may have been given since this one was: it stays near its place in the chain
 
 
 def _link(kind: type[Any]) -> str:
@@ -78,6 +79,12 @@ REWARDED = f"""
 SELECT r.link, r.id, r.value, {_WHAT}
 FROM rewards r JOIN decisions d ON d.id = r.id WHERE r.link > %b AND r.link <= %b
 ORDER BY r.link LIMIT {BLOCK}
+"""
+
+
+DECIDED = f"""
+SELECT link, {", ".join(Decided._fields)} FROM decisions WHERE link > %b AND link <= %b
+ORDER BY link LIMIT {BLOCK}
 """
 
 
