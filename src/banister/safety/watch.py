@@ -195,12 +195,14 @@ class Watch:
         self._alarms = np.empty((self._n + 1, 3))  # of one call, and its columns for a single reward
         self._one = np.zeros(1, dtype=np.int64), np.zeros(1), np.zeros(1, dtype=np.int64)
 
-    def state(self, tasks: Sequence[int]) -> tuple[list[int], Float]:
+    def state(self, tasks: Sequence[int]) -> tuple[list[int], Float | list[Float]]:
         """What seeing rewards of these tasks may change, to be handed to `put_back`."""
         streams = [EVERY_TASK, *[t for t in tasks if t < self._n]]
+        if len(streams) <= 2:  # one reward: rows by themselves are copied sooner than by a list of places
+            return streams, [self._rows[t].copy() for t in streams]
         return streams, self._rows[streams]
 
-    def put_back(self, state: tuple[list[int], Float]) -> None:
+    def put_back(self, state: tuple[list[int], Float | list[Float]]) -> None:
         """As if those rewards had not been seen."""
         streams, rows = state
         self._rows[streams] = rows
