@@ -14,11 +14,12 @@ import numpy as np
 from banister import SafeBandit
 from banister.online.head import Head
 from banister.online.model_file import pack, unpack
-from banister.online.record import digest_of
+from banister.online.record import chained, digest_of
 from banister.online.sqlite import statements
+from banister.online.sqlite.frames import frame_at, top
 from banister.online.sqlite.schema import TRIGGERS
 
-PAGE = 4096
+PAGE = 8192
 NUMBERS = [0, -1, 1, 2**31, -(2**31), 2**62, -(2**63), 0.5, -1e308, 1e308, 5e-324]
 TEXTS = ["", "x", "\x00", "0" * 5000, "nan", "[" * 3000, "'; DROP TABLE head; --", "\U0001f600"]
 HOSTILE = [
@@ -31,7 +32,7 @@ HOSTILE = [
     "ALTER TABLE rewards ADD COLUMN more TEXT",
     "ALTER TABLE rewards RENAME COLUMN value TO worth",
     "DROP TABLE retractions",
-    "DROP TRIGGER rewards_head",
+    TRIGGERS[0],
     "PRAGMA user_version = 99",
     "PRAGMA application_id = 99",
     "DELETE FROM head",
@@ -67,15 +68,26 @@ def make(folder: Path) -> Path:
             bandit.refit()
     bandit.reward(5, 1.0)
     bandit.retract(7, "wrong")
-    bandit.close()
+    _leave_open(bandit, path, rng)
     return path
+
+
+def _leave_open(bandit: SafeBandit, path: Path, rng: np.random.Generator) -> None:
+    """Close the store; beside it one as a kill leaves it, whose last calls stand in its tail."""
+    shutil.copy(path, f"{path}-open")
+    for _ in range(20):
+        d = bandit.decide("a", rng.normal(size=(4, 4)), baseline=0)
+        bandit.reward(d.id, float(rng.normal()))
+    for end in ("", "-wal", "-tail"):
+        shutil.copy(f"{path}.ledger{end}", f"{path}-open.ledger{end}")
+    bandit.close()
 
 
 def craft(good: Path, folder: Path, seed: int) -> tuple[str, Path]:
     """Crafted store number `seed`: what was done to it, and where it is."""
     rng = np.random.default_rng(seed)
     path = folder / f"store-{seed}"
-    for suffix in ("", ".ledger"):
+    for suffix in ("", ".ledger", "-open", "-open.ledger", "-open.ledger-wal", "-open.ledger-tail"):
         shutil.copy(f"{good}{suffix}", f"{path}{suffix}")
     kind = KINDS[seed % len(KINDS)]
     kind(path, rng)
@@ -142,11 +154,43 @@ def forged_header(path: Path, rng: np.random.Generator) -> None:
 
 
 def stray_companions(path: Path, rng: np.random.Generator) -> None:
-    """A -wal, -shm or journal that does not belong here."""
-    companion = Path(f"{ledger(path)}{rng.choice(['-wal', '-shm', '-journal', '-lock'])}")
+    """A -wal, -shm, -tail or journal that does not belong here."""
+    companion = Path(f"{ledger(path)}{rng.choice(['-wal', '-shm', '-journal', '-tail', '-lock'])}")
     head = struct.pack(">8I", 0x377F0682, 3007000, PAGE, 1, 5, 6, 7, 8)
     body = [rng.bytes(5000), head + rng.bytes(9000), b"", bytes(40000), ledger(path).read_bytes()[:9000]]
     companion.write_bytes(body[int(rng.integers(len(body)))])
+
+
+def damaged_tail(path: Path, rng: np.random.Generator) -> None:
+    """A store that was not closed, whose tail is damaged, cut, or full of noise."""
+    tail = _opened(path)
+    if rng.random() < 0.7:  # where records stand
+        used = len(tail.read_bytes().rstrip(b"\0"))
+        tail.write_bytes(_damage(tail.read_bytes()[:used], rng))
+    else:
+        tail.write_bytes(_damage(tail.read_bytes(), rng))
+
+
+def forged_tail(path: Path, rng: np.random.Generator) -> None:
+    """One record of a tail changed, and every hash after it written anew."""
+    tail = _opened(path)
+    data, which = bytearray(tail.read_bytes()), int(rng.integers(1, 40))
+    mark, place, head, i = bytes(data[8:16]), 64, b"", 0
+    while (frame := frame_at(bytes(data), mark, place)) is not None:
+        content = bytearray(frame.content)
+        if i == which:
+            content[int(rng.integers(len(content)))] = int(rng.integers(256))
+        head = frame.head if i < which else chained(head, bytes(content))
+        data[place : frame.end] = top(mark, bytes(content), frame.link, head) + content
+        place, i = frame.end, i + 1
+    tail.write_bytes(data)
+
+
+def _opened(path: Path) -> Path:
+    """The tail of the store that was not closed, put in this one's place."""
+    for end in ("", ".ledger", ".ledger-wal", ".ledger-tail"):
+        shutil.copy(f"{path}-open{end}", f"{path}{end}")
+    return Path(f"{path}.ledger-tail")
 
 
 def hostile_sql(path: Path, rng: np.random.Generator) -> None:
@@ -215,9 +259,13 @@ def forged_model(path: Path, rng: np.random.Generator) -> None:
 
 KINDS = [
     damaged_model, damaged_ledger, moved_pages, forged_header, stray_companions, hostile_sql, hostile_schema,
-    changed_cell, hostile_settings, forged_chain, forged_model,
+    changed_cell, hostile_settings, forged_chain, forged_model, damaged_tail, forged_tail,
 ]  # fmt: skip
-FORGED = {"forged_chain", "forged_model"}  # whose chains hold: an audit may find more than opening does
+FORGED = {
+    "forged_chain",
+    "forged_model",
+    "forged_tail",
+}  # whose chains hold: an audit may find more than opening does
 
 
 def _forged(meta: dict, arrays: dict, rng: np.random.Generator) -> bytes:
@@ -277,8 +325,6 @@ def _change(db: sqlite3.Connection, rng: np.random.Generator) -> None:
 
 def _rechain(db: sqlite3.Connection) -> None:
     """Hashes and counts as if what is there had been written."""
-    for statement in TRIGGERS:
-        db.execute(f"DROP TRIGGER {statement.split()[2]}")
     head = Head(bytes.fromhex(db.execute("SELECT value FROM meta WHERE key = 'start'").fetchone()[0]))
     for link, _, record in list(statements.entries(db)):
         head.add(record)
@@ -286,8 +332,6 @@ def _rechain(db: sqlite3.Connection) -> None:
         db.execute(f"UPDATE {table} SET link = ?, head = ? WHERE link = ?", (head.links, head.hash, link))
     names = [field.name for field in fields(Head)]
     db.execute(f"UPDATE head SET {', '.join(f'{n} = ?' for n in names)}", head.state())
-    for statement in TRIGGERS:
-        db.execute(statement)
 
 
 def _run(path: Path, statement: str) -> None:

@@ -78,14 +78,39 @@ class Failing:
         return getattr(self._db, name)
 
 
-def break_once(bandit: SafeBandit, part: str) -> Failing:
-    """The disk is full for the next statement that has this part."""
+class FullDisk:
+    """A tail whose next record meets a full disk, once."""
+
+    def __init__(self, tail: Any) -> None:
+        self._tail, self.failed = tail, False
+
+    def append(self, *values: Any) -> None:
+        if self.failed:
+            self._tail.append(*values)
+            return
+        self.failed, own = True, self._tail.handle
+        self._tail.handle = os.open("/dev/full", os.O_RDWR)
+        try:
+            self._tail.append(*values)
+        finally:
+            os.close(self._tail.handle)
+            self._tail.handle = own
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tail, name)
+
+
+def break_once(bandit: SafeBandit, part: str) -> Any:
+    """The disk is full for the next statement that has this part; in files, for the next single record."""
     ledger: Any = bandit._engine.store.ledger
     if ledger.shared:
         import psycopg
 
         ledger._cursor = broken = Failing(ledger._cursor, part, psycopg.errors.DiskFull("disk is full"))
         return broken
+    if ledger._tail is not None and part in ("INSERT INTO rewards", "INSERT INTO decisions"):
+        ledger._tail = full = FullDisk(ledger._tail)
+        return full
     broken = Failing(ledger._db, part, sqlite3.OperationalError("disk is full"))
     ledger._db = ledger._writer._db = broken
     return broken

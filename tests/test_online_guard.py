@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -118,16 +119,30 @@ def test_a_second_bandit_in_the_same_process_is_refused(store):
     [
         (lambda ledger: ledger.unlink(), "is gone"),
         (lambda ledger: Path(f"{ledger}-wal").unlink(), "is gone"),
+        (lambda ledger: Path(f"{ledger}-tail").unlink(), "is gone"),
+        (lambda ledger: ledger.rename(ledger.with_name("elsewhere")), "is gone"),
+        (
+            lambda ledger: ledger.parent.rename(ledger.parent.with_name(f"{ledger.parent.name}-elsewhere")),
+            "is gone",
+        ),
         (lambda ledger: os.truncate(ledger, 0), "was cut"),
+        (lambda ledger: os.truncate(f"{ledger}-tail", 0), "was cut"),
         (lambda ledger: os.truncate(f"{ledger}-wal", 0), "was cut"),
         (lambda ledger: os.replace(_copy(ledger), ledger), "replaced"),
+        (lambda ledger: os.replace(_copy(Path(f"{ledger}-tail")), f"{ledger}-tail"), "replaced"),
         (lambda ledger: Path(f"{ledger}-lock").unlink(), "lock"),
         (lambda ledger: os.replace(_copy(Path(f"{ledger}-lock")), f"{ledger}-lock"), "lock"),
     ],
 )
-def test_what_happens_to_the_files_is_seen_before_anything_is_acknowledged(store, harm, says):
+@pytest.mark.parametrize("settled", [False, True])
+def test_what_happens_to_the_files_is_seen_before_anything_is_acknowledged(store, harm, says, settled):
+    """Also when the folder has not changed for long, and no file is looked for by its name any more."""
     bandit = SafeBandit(path=store, refits="manual")
     d = decide(bandit)
+    if settled:
+        time.sleep(0.3)
+        decide(bandit)
+        assert bandit._engine.store.ledger._guard._seen
     harm(Path(f"{store}.ledger"))
     with pytest.raises(StoreError, match=says):
         decide(bandit)
@@ -154,12 +169,18 @@ def test_files_are_their_owners_alone(store):
     world, bandit = trained(60, path=store)
     world.play(bandit, 1)
     modes = {p.name: p.stat().st_mode & 0o777 for p in store.parent.iterdir()}
-    assert len(modes) == 5
+    assert len(modes) == 6
     assert set(modes.values()) == {0o600}
 
 
 @pytest.mark.parametrize(
-    "name", ["store.banister.tmp", "store.banister.ledger", "store.banister.ledger-lock"]
+    "name",
+    [
+        "store.banister.tmp",
+        "store.banister.ledger",
+        "store.banister.ledger-lock",
+        "store.banister.ledger-tail",
+    ],
 )
 def test_a_planted_link_is_not_followed(store, name):
     victim = store.parent / "victim"

@@ -161,7 +161,7 @@ class SafeBandit:
         """Open a store with these settings; None takes the store's own, which must be there."""
         self._lock, workers = threading.RLock(), as_workers(pool)
         self._own_workers = workers if workers is not pool else None
-        ledger = open_ledger(place, create=settings is not None, read_only=read_only)
+        ledger = open_ledger(place, create=settings is not None, read_only=read_only, lock=self._lock)
         self._engine = Engine(ledger, model_path(place), settings, read_only=read_only)
         self.settings = self._engine.settings
         self._mixture = self.settings.mixture()

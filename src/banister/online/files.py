@@ -37,7 +37,7 @@ def ledger_path(path: Path) -> Path:
 def remove_store(path: Path) -> None:
     """Remove a store that was made by a call that then failed."""
     ledger = str(ledger_path(path))
-    for name in (str(path), ledger, ledger + "-wal", ledger + "-shm", ledger + "-lock"):
+    for name in (str(path), *(ledger + end for end in ("", "-wal", "-shm", "-tail", "-lock"))):
         Path(name).unlink(missing_ok=True)
 
 
@@ -82,14 +82,14 @@ def write_atomically(path: Path, data: bytes) -> None:
         except BaseException:
             os.unlink(name)
             raise
-        _sync_directory(path.parent)
+        sync_folder(path.parent)
     except OSError as reason:
         raise DataFileError(
             f"{path} cannot be written ({reason}): check the folder, its space and its permissions."
         ) from None
 
 
-def _sync_directory(path: Path) -> None:
+def sync_folder(path: Path) -> None:
     """A rename is durable once its directory is."""
     handle = os.open(path, os.O_RDONLY)
     try:

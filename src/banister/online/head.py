@@ -50,12 +50,14 @@ class Head:
     logs: int = 0
     models: int = 0
 
-    def add(self, record: Record, rule: Callable[[bytes, Record], bytes] = chained) -> None:
-        """One record more; `rule` makes the next hash of the last one and the record."""
-        self.hash = rule(self.hash, record)
+    def add(self, record: Record, rule: Callable[[bytes, bytes], bytes] = chained) -> bytes:
+        """One record more, whose content is given back; `rule` makes a hash of the last one and that."""
+        content = record.content()
+        self.hash = rule(self.hash, content)
         self.links += 1
         count = COUNTS[type(record)]
         setattr(self, count, getattr(self, count) + 1)
+        return content
 
     def rows(self, records: Sequence[Record]) -> list[tuple[Any, ...]]:
         """Many records more, all of one kind: each one's values, its link and the hash there."""
@@ -63,7 +65,7 @@ class Head:
             return []
         found, link, last = [], self.links, self.hash
         for record in records:
-            link, last = link + 1, chained(last, record)
+            link, last = link + 1, chained(last, record.content())
             found.append((*record, link, last))
         self.hash, self.links, count = last, link, COUNTS[type(records[0])]
         setattr(self, count, getattr(self, count) + len(records))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,8 @@ def model_path(place: Place) -> Path | None:
     return place if isinstance(place, Path) else None
 
 
-def open_ledger(place: Place, *, create: bool, read_only: bool) -> Ledger:
-    """The ledger at a place."""
+def open_ledger(place: Place, *, create: bool, read_only: bool, lock: threading.RLock) -> Ledger:
+    """The ledger at a place, for the owner of this lock."""
     if isinstance(place, PostgresPlace):
         from banister.online.postgres.ledger import PostgresLedger
 
@@ -41,7 +42,7 @@ def open_ledger(place: Place, *, create: bool, read_only: bool) -> Ledger:
     if place is None:
         return SqliteLedger(None)
     path = files.ledger_path(place)
-    return SqliteLedger.read_only(path) if read_only else SqliteLedger(path)
+    return SqliteLedger.read_only(path) if read_only else SqliteLedger(path, lock)
 
 
 def save_ledger(ledger: Ledger, place: Path | PostgresPlace) -> None:

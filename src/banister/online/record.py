@@ -33,14 +33,14 @@ def leaf(record: Record) -> bytes:
     return blake2b(record.content(), digest_size=HASH_BYTES).digest()
 
 
-def chained(head: bytes, record: Record) -> bytes:
+def chained(head: bytes, content: bytes) -> bytes:
     """The next head: everything before, and one record's hash. SHA-256, which databases can compute too."""
-    return sha256(head + blake2b(record.content(), digest_size=HASH_BYTES).digest()).digest()
+    return sha256(head + blake2b(content, digest_size=HASH_BYTES).digest()).digest()
 
 
-def chained_at_first(head: bytes, record: Record) -> bytes:
+def chained_at_first(head: bytes, content: bytes) -> bytes:
     """The next head by the rule of the first chains, which stores of that time begin with."""
-    return blake2b(head + record.content(), digest_size=HASH_BYTES).digest()
+    return blake2b(head + content, digest_size=HASH_BYTES).digest()
 
 
 def _text(value: str) -> bytes:
@@ -60,7 +60,7 @@ class TaskRecord(NamedTuple):
 
 # A decision's numbers, then the lengths of what follows. One NaN and one zero: databases keep NaN as NULL and
 # may drop the sign of zero.
-_DECISION = struct.Struct("<qdqqqqqddddddqq9q")
+DECISION = struct.Struct("<qdqqqqqddddddqq9q")
 _NAN = math.nan
 
 
@@ -143,7 +143,7 @@ class DecisionRecord(NamedTuple):
             None if promise is None else _text(promise), None if limited_by is None else _text(limited_by),
             *rows, None if key is None else _text(key),
         )  # fmt: skip
-        numbers = _DECISION.pack(
+        numbers = DECISION.pack(
             number, when, task, version, action, baseline, certified,
             bound + 0.0 if bound == bound else _NAN, floor + 0.0 if floor == floor else _NAN,
             low + 0.0 if low == low else _NAN, high + 0.0 if high == high else _NAN, std + 0.0,
@@ -152,7 +152,7 @@ class DecisionRecord(NamedTuple):
         return b"".join([b"decision", numbers, *filter(None, named)])
 
 
-_REWARD = struct.Struct("<qddq")  # its numbers, then the length of what follows
+REWARD = struct.Struct("<qddq")  # its numbers, then the length of what follows
 _REFUSAL = struct.Struct("<qdd")
 
 
@@ -168,7 +168,7 @@ class RewardRecord(NamedTuple):
         """What is hashed of it."""
         key = b"" if self.key is None else _text(self.key)
         size = -1 if self.key is None else len(key)
-        return b"".join((b"reward", _REWARD.pack(self.id, self.time, self.value + 0.0, size), key))
+        return b"".join((b"reward", REWARD.pack(self.id, self.time, self.value + 0.0, size), key))
 
 
 class RefusalRecord(NamedTuple):

@@ -1,49 +1,62 @@
 """`SqliteLedger`: the ledger in one SQLite file, in write-ahead mode; without a path, in memory.
 
-One process writes, and holds the guard's lock. Readers open snapshots of their own and disturb nobody.
+One process writes, and holds the guard's lock. A call that adds a single decision or reward is acknowledged
+once it stands in the tail; such records wait there until many of them are written to the tables together, or
+until somebody reads. Every other call is a transaction of SQLite, which takes along what waits.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
-import tempfile
+import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-from banister.errors import DataFileError, InputError, ModelFileError
+from banister.errors import BanisterError, DataFileError
 from banister.online.adding import Adder
 from banister.online.fresh import Fresh
 from banister.online.guard import Guard
 from banister.online.head import Head
-from banister.online.record import (
-    DecisionRecord,
-    Record,
-)
+from banister.online.record import DecisionRecord, Record
 from banister.online.sqlite import opening, statements
+from banister.online.sqlite.catching_up import ahead, wait_for
 from banister.online.sqlite.migrate import migrate
 from banister.online.sqlite.reading import SqliteReader, refused
+from banister.online.sqlite.saving import save
 from banister.online.sqlite.schema import SCHEMA
+from banister.online.sqlite.tail import Tail, following, read_tail, tail_path
+from banister.online.sqlite.waiting import Waiting
 from banister.online.transaction import Transaction
 
 _SYNCHRONOUS = {"normal": "NORMAL", "full": "FULL"}
 _LOG_BYTES = 1 << 24  # of write-ahead log before it is folded in, which costs two syncs
-_PAGE = 2048  # bytes: every commit writes whole pages, of the record and of the head
-_COMPANIONS = ("", "-wal", "-shm")
+_PAGE = 8192  # bytes: rows of a hundred features share a page, and many are written together
+_COMPANIONS = ("", "-wal", "-shm", "-tail")
+_SOON = 0.2  # seconds until what waits is moved even if nothing more comes, for readers elsewhere
 
 
 class SqliteLedger(SqliteReader, Adder):
-    """Tables in a file of their own; see `Ledger` for what each operation does."""
+    """Tables in a file of their own; see `Ledger` for what each operation does.
+
+    Args:
+        path: None for memory.
+        lock: its owner's, which whoever calls holds; with it, what waits is moved when nobody calls, too.
+    """
 
     shared, gapless = False, True
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, lock: threading.RLock | None = None) -> None:
         self.path = path
         self.where = str(path) if path else "the ledger in memory"
         self._guard = Guard(path) if path else None
-        self.open, self._fresh = False, Fresh()
+        self.open, self._closed = False, False
+        self._fresh, self._waiting = Fresh(), Waiting()
+        self._tail: Tail | None = None
+        self._lock = lock
+        self._timer: threading.Timer | None = None
         fresh = path is None or not path.exists()
         try:
             self._db = self._opened(fresh)
@@ -60,18 +73,47 @@ class SqliteLedger(SqliteReader, Adder):
             with self._readable():
                 _prepare(db, self.where, fresh)
                 self._writer = statements.Writer(db)
-            if self._guard is not None:
-                self._guard.watch()
+                if self.path is not None:
+                    self._open_tail(db, self.path)
         except BaseException:
             db.close()
             raise
         return db
+
+    def _open_tail(self, db: sqlite3.Connection, path: Path) -> None:
+        """Take in what a tail has that the tables lack; then begin it anew, or a new one."""
+        assert self._guard is not None
+        self._guard.watch("")
+        self._log_handle, place = self._guard.watch("-wal"), tail_path(path)
+        found = db.execute("SELECT value FROM meta WHERE key = 'tail'").fetchone()
+        name = None if found is None else str(found[0])
+        data = read_tail(place, name)
+        if data is not None:
+            self._take_in(db, following(data, self._writer.head, place))
+        if name is not None:
+            self._tail = Tail.again(place, bytes.fromhex(name))
+        else:
+            self._tail = Tail.made(place)
+            db.execute("INSERT INTO meta VALUES ('tail', ?)", (self._tail.name,))
+        self._guard.watch("-tail")
+
+    def _take_in(self, db: sqlite3.Connection, records: Sequence[Record]) -> None:
+        """Records of a tail, into the tables and onto the disk."""
+        db.execute("BEGIN IMMEDIATE")
+        for record in records:
+            self._writer.add(record)
+        self._writer.keep_head()
+        db.execute("COMMIT")
+        self._writer.committed()
+        os.fsync(self._log_handle)
 
     def _clean_up(self, fresh: bool) -> None:
         """A store that could not be made leaves nothing behind."""
         if fresh and self.path is not None:
             for end in _COMPANIONS:
                 Path(f"{self.path}{end}").unlink(missing_ok=True)
+        if self._tail is not None:
+            self._tail.close()
         if self._guard is not None:
             self._guard.release()
 
@@ -86,6 +128,8 @@ class SqliteLedger(SqliteReader, Adder):
     def set_durability(self, durability: str) -> None:
         # "FULL" syncs the file at every commit, "NORMAL" when the write-ahead log is folded in.
         self._db.execute(f"PRAGMA synchronous={_SYNCHRONOUS[durability]}")
+        if self._tail is not None:
+            self._tail.durable = durability == "full"
 
     def transaction(self, *, alone: bool = False) -> Transaction:
         return Transaction(self, alone)
@@ -100,7 +144,7 @@ class SqliteLedger(SqliteReader, Adder):
         pass
 
     def begin(self, alone: bool = False) -> None:
-        # SQLite hears of a transaction with its second statement: one needs none.
+        # SQLite hears of a transaction with its second record: a single one may wait.
         if self._guard is not None:
             self._guard.check()
         self.open = True
@@ -108,25 +152,47 @@ class SqliteLedger(SqliteReader, Adder):
         self._begun = False
 
     def _begin_now(self) -> None:
-        """A transaction that is more than one statement."""
+        """A transaction of SQLite, which takes along what waits."""
         if self.open and not self._begun:
             self._db.execute("BEGIN IMMEDIATE")
             self._begun = True
+            self._waiting.insert(self._db)
             if self._only is not None:
-                self._db.execute(*self._statement)
+                self._db.execute(statements.INSERT[type(self._only)], self._values)
 
     def commit(self) -> None:
         try:
+            if self._only is not None and not self._begun:
+                self._commit_one(self._only)
             if self._begun:
-                self._db.execute("COMMIT")
-            elif self._only is not None:
-                self._db.execute(*self._statement)
-        except (sqlite3.Error, OverflowError) as reason:
+                self._finish()
+        except (sqlite3.Error, OverflowError, DataFileError) as reason:
             self.roll_back(reason)
+            raise
         self.open = False
         self._writer.committed()
         if isinstance(self._only, DecisionRecord):
             self._fresh.add(self._only)
+
+    def _commit_one(self, record: Record) -> None:
+        """Into the tail, if it may wait there; else SQLite has to take it."""
+        tail, content = self._tail, self._content
+        if not self._waiting.takes(record) or (tail is not None and not tail.has_room(content)):
+            self._begin_now()
+            return
+        if tail is not None:
+            tail.append(content, self._writer.head)
+            self._move_soon()
+        self._waiting.add(record, self._values)
+
+    def _finish(self) -> None:
+        self._writer.keep_head()
+        self._db.execute("COMMIT")
+        self._waiting.clear()
+        if self._tail is not None and self._tail.used:
+            with suppress(OSError):  # then it stays full, and every call is a transaction
+                os.fsync(self._log_handle)
+                self._tail.begin_anew()
 
     def roll_back(self, failure: BaseException | None = None) -> None:
         self.open = False
@@ -137,6 +203,29 @@ class SqliteLedger(SqliteReader, Adder):
         if isinstance(failure, (sqlite3.Error, OverflowError)):
             raise refused(self.where, failure) from None
 
+    def move(self) -> None:
+        """What waits is in the tables when this returns."""
+        if self.open:
+            self._begin_now()
+        elif len(self._waiting):
+            with self.transaction():
+                self._begin_now()
+
+    def _move_soon(self) -> None:
+        if self._lock is not None and self._timer is None:
+            self._timer = threading.Timer(_SOON, self._move_now)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _move_now(self) -> None:
+        """In a thread of its own, while nobody calls."""
+        assert self._lock is not None
+        with self._lock:
+            self._timer = None
+            if not self._closed:
+                with suppress(BanisterError):  # the next call meets it too, and says so
+                    self.move()
+
     @property
     def last_id(self) -> int:
         return self._writer.head.decisions
@@ -146,12 +235,12 @@ class SqliteLedger(SqliteReader, Adder):
 
     def _add(self, record: Record) -> None:
         assert self.open, "records are added within a transaction"
-        statement = self._writer.link(record)
+        content, values = self._writer.link(record)
         if self._only is None and not self._begun:
-            self._only, self._statement = record, statement
+            self._only, self._content, self._values = record, content, values
             return
         self._begin_now()
-        self._db.execute(*statement)
+        self._db.execute(statements.INSERT[type(record)], values)
 
     def _add_many(self, records: Sequence[Record]) -> None:
         assert self.open, "records are added within a transaction"
@@ -175,63 +264,71 @@ class SqliteLedger(SqliteReader, Adder):
             self._db.execute(statement, values)
 
     def _show_own(self) -> None:
-        """A read within a transaction sees what that has added."""
-        if self.open and self._only is not None:
-            self._begin_now()
+        if len(self._waiting) or (self.open and self._only is not None):
+            self.move()
 
     def snapshot(self) -> SqliteLedger:
-        view = object.__new__(type(self))
-        view.path, view.where, view._guard, view.open = None, self.where, None, False
-        view._fresh = Fresh()
+        self.move()
         with self._readable():
-            view._db = opening.connect(self.path, read_only=True) if self.path else _copied(self._db)
-            view._db.execute("BEGIN")  # one moment, held until the view is closed
-            view._writer = statements.Writer(view._db)
-        return view
+            return self._view(self.where, self.path, self._db)
 
     @classmethod
     def read_only(cls, path: Path) -> SqliteLedger:
         """A view of a store that another process may be serving from."""
+        link = ahead(path)
+        if link:
+            with suppress(BanisterError):  # unless somebody serves
+                cls(path).close()
+            wait_for(path, link)
+        try:
+            view = cls._view(str(path), path)
+        except (sqlite3.Error, OverflowError, UnicodeDecodeError) as reason:
+            raise refused(str(path), reason) from None
+        return view
+
+    @classmethod
+    def _view(cls, where: str, path: Path | None, source: sqlite3.Connection | None = None) -> SqliteLedger:
+        """One moment, held until the view is closed; a store of unknown origin is checked."""
         view = object.__new__(cls)
-        view.path, view.where, view._guard, view.open = None, str(path), None, False
-        view._fresh = Fresh()
-        with view._readable():
-            view._db = opening.connect(path, read_only=True)
-            try:
-                view._db.execute("BEGIN")
-                if opening.check(view._db, view.where) != SCHEMA:
-                    raise ModelFileError(
-                        f"{path} was written by an older version; open it once with SafeBandit.load, which "
-                        "brings it up to date."
-                    )
-                view._writer = statements.Writer(view._db)
-            except BaseException:
-                view._db.close()
-                raise
+        view.path, view.where, view._guard, view._tail = None, where, None, None
+        view.open, view._closed = False, False
+        view._fresh, view._waiting = Fresh(), Waiting()
+        view._db = db = _copied(source) if path is None and source else opening.connect(path, read_only=True)
+        try:
+            db.execute("BEGIN")
+            if source is None:
+                opening.check_current(db, where)
+            view._writer = statements.Writer(db)
+        except BaseException:
+            db.close()
+            raise
         return view
 
     def save(self, path: Path) -> None:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name + ".", suffix=".tmp")
-        os.close(handle)
-        try:
-            with self._readable():
-                target = sqlite3.connect(name)
-                try:
-                    self._db.backup(target)
-                finally:
-                    target.close()
-            try:
-                os.link(name, path)  # unlike a rename, it never replaces what is there
-            except FileExistsError:
-                raise InputError(f"There is a file at {str(path)!r} already; choose another path.") from None
-        finally:
-            os.unlink(name)
+        with self._readable():
+            save(self._db, path)
 
     def close(self) -> None:
+        self._closed = True
         if self._guard is None or self._guard.own_process:
+            settled = self._settled()
             self._db.close()
+            if self._tail is not None and settled:
+                self._tail.remove()
         if self._guard is not None:
             self._guard.release()
+
+    def _settled(self) -> bool:
+        """Whether the tables have everything, and say so; else the tail is read when the store is opened."""
+        if self._tail is None:
+            return False
+        try:
+            with self.transaction():
+                self._do("DELETE FROM meta WHERE key = 'tail'")
+            os.fsync(self._log_handle)
+        except (BanisterError, OSError):
+            return False
+        return True
 
 
 def _make(path: Path) -> None:

@@ -4,7 +4,8 @@ The first release kept no common order of decisions, rewards and alarms, so the 
 Model bytes are not read, only hashed: whether this version can still replay them is another matter.
 
 The first chains had another rule. Their links stay as they are, and the store notes how many there are: what
-they prove, they still prove, and receipts of that time hold.
+they prove, they still prove, and receipts of that time hold. Their triggers are dropped: now each transaction
+brings the head up to date itself.
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ def migrate(db: sqlite3.Connection, version: int) -> None:
     if version == 1:
         _chain(db)
     else:
+        for trigger in TRIGGERS:
+            db.execute(f"DROP TRIGGER {trigger.split()[2]}")
+    if version == 2:
         notes[FIRST_LINKS] = str(db.execute("SELECT links FROM head").fetchone()[0])
     db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", notes.items())
 
@@ -48,13 +52,14 @@ def _chain(db: sqlite3.Connection) -> None:
     """The first release's rows, in today's tables."""
     for table in _OLD:
         db.execute(f"ALTER TABLE {table} RENAME TO old_{table}")
-    for statement in (*TABLES, *TRIGGERS):
+    for statement in TABLES:
         db.execute(statement)
     start = start_of(db)
     db.execute("INSERT INTO head VALUES (1, ?, 0, 0, 0, 0, 0, 0, 0, 0, 0)", (start,))
     writer = Writer(db)
     for record in _records(db):
         writer.add(record)
+    writer.keep_head()
     for table in _OLD:
         db.execute(f"DROP TABLE old_{table}")
 

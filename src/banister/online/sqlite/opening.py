@@ -11,7 +11,7 @@ from urllib.parse import quote
 from banister import __version__
 from banister.errors import BanisterError, DataFileError, ModelFileError
 from banister.online.record import HASH_BYTES
-from banister.online.sqlite.schema import ALL, FIRST, META, SCHEMA
+from banister.online.sqlite.schema import ALL, FIRST, META, SCHEMA, TRIGGERS
 
 _LONGEST = 1 << 28  # bytes of one value; the largest that is written is one request's whole action set
 _PATIENCE = 1.0  # seconds to wait for somebody else's lock, such as a shell that writes
@@ -57,7 +57,7 @@ def check(db: sqlite3.Connection, where: str) -> int:
     if _plain(META) not in found:
         raise DataFileError(f"{where} cannot be used: it is no ledger; restore it from a copy.")
     version = _version(db, where)
-    expected = FIRST if version == 1 else ALL
+    expected = FIRST if version == 1 else ALL if version == SCHEMA else (*ALL, *TRIGGERS)
     if found != sorted(_plain(sql) for sql in expected):
         raise DataFileError(
             f"{where} has tables, views or triggers that Banister did not make, or lacks its own; restore it "
@@ -67,6 +67,15 @@ def check(db: sqlite3.Connection, where: str) -> int:
     if damage != "ok":
         raise DataFileError(f"{where} is damaged ({damage}); restore it from a copy.")
     return version
+
+
+def check_current(db: sqlite3.Connection, where: str) -> None:
+    """An error if the file is not whole, or an older version's, which whoever only reads cannot bring up."""
+    if check(db, where) != SCHEMA:
+        raise ModelFileError(
+            f"{where} was written by an older version; open it once with SafeBandit.load, which brings it up "
+            "to date."
+        )
 
 
 def _version(db: sqlite3.Connection, where: str) -> int:

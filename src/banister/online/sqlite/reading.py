@@ -24,6 +24,7 @@ from banister.online.record import (
     RewardRecord,
 )
 from banister.online.sqlite import opening, statements
+from banister.online.sqlite.waiting import Waiting
 
 
 class SqliteReader(LedgerReader):
@@ -31,6 +32,7 @@ class SqliteReader(LedgerReader):
 
     _db: sqlite3.Connection
     _fresh: Fresh
+    _waiting: Waiting
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
@@ -40,7 +42,7 @@ class SqliteReader(LedgerReader):
             raise refused(self.where, reason) from None
 
     def _show_own(self) -> None:
-        """A read within a transaction sees what that has added."""
+        """A read sees what waits, and what the open transaction has added."""
         raise NotImplementedError
 
     def kept(self, key: str) -> str | None:
@@ -48,7 +50,7 @@ class SqliteReader(LedgerReader):
         return str(rows[0][0]) if rows else None
 
     def notes(self) -> dict[str, str]:
-        return dict(self._rows("SELECT key, value FROM meta"))
+        return dict(self._rows("SELECT key, value FROM meta WHERE key != 'tail'"))  # which is of these files
 
     def _rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         with self._readable():
@@ -62,7 +64,8 @@ class SqliteReader(LedgerReader):
         if fresh is not None:
             return fresh
         try:
-            self._show_own()
+            if self._waiting.concerns(number):
+                self._show_own()
             found = self._db.execute(statements.FIND, (number,)).fetchone()
         except sqlite3.Error as reason:
             raise opening.unusable(self.where, reason) from None
@@ -76,7 +79,11 @@ class SqliteReader(LedgerReader):
 
     def find_keys(self, keys: Sequence[str]) -> dict[str, DecisionRecord]:
         which = "WHERE key IN (SELECT value FROM json_each(?))"
-        return {record.key: record for record in self._read(DecisionRecord, which, json.dumps(keys))}
+        with self._readable():
+            if any(map(self._waiting.has_key, keys)):
+                self._show_own()
+            found = list(statements.read(self._db, DecisionRecord, which, json.dumps(keys)))
+        return {record.key: record for record in found}
 
     def decision(self, number: int) -> DecisionRecord | None:
         if not 0 < number <= LAST:
@@ -106,6 +113,7 @@ class SqliteReader(LedgerReader):
 
     def rewarded(self, dim: int) -> Iterator[Rewarded]:
         with self._readable():
+            self._show_own()
             cursor = self._db.execute(statements.REWARDED)
             while block := cursor.fetchmany(statements.BLOCK):
                 number, value, task, features, is_baseline, claim = zip(*block, strict=True)
@@ -167,6 +175,7 @@ class SqliteReader(LedgerReader):
 
     def entries(self) -> Iterator[Entry]:
         with self._readable():
+            self._show_own()
             yield from statements.entries(self._db)
 
 

@@ -41,11 +41,12 @@ PLACES: dict[type[Any], tuple[str, str]] = {
     ModelRecord: ("models", "version"),
 }
 COLUMNS = {kind: ", ".join(kind._fields) for kind in PLACES}
-_INSERT = {
+INSERT = {
     kind: f"INSERT INTO {table} ({COLUMNS[kind]}, link, head) VALUES (?, ?{', ?' * len(kind._fields)})"
     for kind, (table, _) in PLACES.items()
 }
 _COUNTS = "hash, links, tasks, decisions, rewards, refusals, retractions, drifts, logs, models"
+_KEEP_HEAD = f"UPDATE head SET {_COUNTS.replace(',', ' = ?,')} = ?"
 
 # What a reward needs to know of its decision: whose it was, what was played, and whether it has come before.
 _WHAT = """
@@ -74,12 +75,12 @@ def start_of(db: sqlite3.Connection) -> bytes:
 
 
 class Writer:
-    """Links records to the head and adds them; the database's own triggers keep its head in step."""
+    """Links records to the head and adds them; `keep_head` brings the database's own head up to it."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
         self.head = self.read_head()
-        self._written = self.head.state()
+        self._written, self._kept = self.head.state(), self.head.links
 
     def read_head(self) -> Head:
         """The head as the database has it."""
@@ -88,19 +89,26 @@ class Writer:
             raise sqlite3.DatabaseError("the table head is empty")
         return Head(*found)
 
-    def link(self, record: Record) -> tuple[str, tuple[Any, ...]]:
-        """One record more: the statement that adds it, and its values."""
+    def link(self, record: Record) -> tuple[bytes, tuple[Any, ...]]:
+        """One record more: what is hashed of it, and the values of its row."""
         head = self.head
-        head.add(record)
-        return _INSERT[type(record)], (*record, head.links, head.hash)
+        content = head.add(record)
+        return content, (*record, head.links, head.hash)
 
     def link_many(self, records: Sequence[Record]) -> tuple[str, list[tuple[Any, ...]]]:
         """Many records of one kind: the statement that adds one, and the values of each."""
-        return _INSERT[type(records[0])], self.head.rows(records)
+        return INSERT[type(records[0])], self.head.rows(records)
 
     def add(self, record: Record) -> None:
         """One record, within an open transaction."""
-        self._db.execute(*self.link(record))
+        _, values = self.link(record)
+        self._db.execute(INSERT[type(record)], values)
+
+    def keep_head(self) -> None:
+        """The database's head is this one; a transaction without records leaves it alone."""
+        if self.head.links != self._kept:
+            self._db.execute(_KEEP_HEAD, self.head.state())
+            self._kept = self.head.links
 
     def committed(self) -> None:
         """The head that a later failure falls back to is this one."""
@@ -108,7 +116,7 @@ class Writer:
 
     def fall_back(self) -> None:
         """Forget what was added since the last commit."""
-        self.head = Head(*self._written)
+        self.head, self._kept = Head(*self._written), -1
 
 
 def played(
