@@ -1,6 +1,8 @@
 """Draws as an application meets them: probabilities, promises, replay, audits, failures."""
 
+import math
 import sqlite3
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,8 +10,11 @@ import pytest
 import banister as bn
 from banister.errors import InputError, SettingError
 from banister.learner.account import Account
+from banister.learner.drawer import Drawn
 from banister.online.posting import account_of
+from banister.online.redraw import other_draw
 from banister.safety.draw import Committee, pick, uniform
+from banister.safety.reasons import DRAWN, REASONS
 from online_world import same
 
 TASKS, ARMS = 5, 4
@@ -171,6 +176,18 @@ def test_whole_sets_find_other_probabilities(monkeypatch):
         patch.setattr(drawer, "members", lambda mean, root, **key: Committee.of(mean, alike))
         clicks(bandit, 400)
     assert any("do not follow from its model" in problem for problem in bandit.audit().problems)
+
+
+def test_other_probabilities_are_found_where_all_else_agrees():
+    made = Drawn(np.array([0.25, 0.75]), -1, math.nan, math.nan, DRAWN, "savings")
+    record = SimpleNamespace(
+        id=3, task=0, baseline=1, low=0.0, high=1.0, std=0.0, action=0, limited_by="savings",
+        reason=REASONS[made.code_of(0)], bound=math.nan, floor=math.nan,
+    )  # fmt: skip
+    drawer = SimpleNamespace(draw=lambda *_: made)
+    assert list(other_draw(record, made.probabilities, np.eye(2), drawer)) == []
+    (problem,) = other_draw(record, np.array([0.2, 0.8]), np.eye(2), drawer)
+    assert "do not follow from its model" in problem
 
 
 def test_harm_stops_draws_and_says_so():

@@ -7,12 +7,12 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from banister.contract import Choices, Environment, Outcomes, Requests
+from banister.contract import Environment
 from banister.data import Float
 from banister.errors import SettingError
 from banister.learner.drawer import Drawer, Drawn
 from banister.policies._card import Card
-from banister.policies._reset import NeedsReset
+from banister.policies._moded import Moded
 from banister.policies.drawn_mode import DrawnMode
 from banister.policies.schedules import Schedule
 from banister.safety.believer import Believer
@@ -24,7 +24,7 @@ from banister.safety.reasons import DRAWN
 RULES = ("thompson", "epsilon-greedy", "ucb")
 
 
-class NoPromise(NeedsReset):
+class NoPromise(Moded):
     """What `SafeDraws` would play if nothing held it back, so that a trial shows what a promise costs.
 
     The belief, its refits and the numbers behind the draws are those of `SafeDraws`; before the first belief
@@ -90,27 +90,6 @@ class NoPromise(NeedsReset):
 
     def _drawer(self, *parts: Any) -> _Unheld:
         return _Unheld(self.rule, self.epsilon, self.width, *parts)
-
-    @property
-    def block(self) -> int:
-        """Rounds it wishes to be asked at once now."""
-        return self._mode.block
-
-    @property
-    def theta(self) -> Float | None:
-        """The current estimate, (d, T); None before the first."""
-        return self._mode.theta
-
-    def decide(self, requests: Requests) -> Choices:
-        """A draw for each request."""
-        return self._mode.decide(requests)
-
-    def learn(self, outcomes: Outcomes) -> None:
-        """Take in what came back."""
-        self._mode.learn(outcomes)
-
-    def end_epoch(self) -> None:
-        """The fixed epochs of the paper mean nothing here."""
 
 
 class _Unheld(Drawer):

@@ -6,12 +6,12 @@ from typing import Literal, Self
 
 import numpy as np
 
-from banister.contract import Choices, Environment, Outcomes, Requests
+from banister.contract import Environment
 from banister.data import Float
 from banister.errors import SettingError
 from banister.estimators.paper import PaperSolver
 from banister.policies._checks import check_count
-from banister.policies._reset import NeedsReset
+from banister.policies._moded import Moded
 from banister.policies.certified_mode import CertifiedMode
 from banister.policies.epoch_fits import ConvergedFit, ConvergedSolver, PrintedFit
 from banister.policies.epoch_mode import EpochMode
@@ -21,7 +21,7 @@ from banister.safety.constraint import Constraint
 from banister.safety.exploration import ConservativeMixture
 
 
-class SafeAltGDmin(NeedsReset):
+class SafeAltGDmin(Moded):
     """Safe-AltGDmin in three modes: certified by the data, as the paper prints it, or with a converged fit.
 
     `safety="certified"` (the default) plays an action only if a lower confidence bound on its expected reward
@@ -125,28 +125,6 @@ class SafeAltGDmin(NeedsReset):
             mixing=self.mixing,
             reward_bounds=self.reward_bounds,
         )
-
-    @property
-    def block(self) -> int | None:
-        """Rounds it wishes to be asked at once now."""
-        return self._mode.block
-
-    @property
-    def theta(self) -> Float | None:
-        """The current estimate, (d, T); None before the first."""
-        return self._mode.theta
-
-    def decide(self, requests: Requests) -> Choices:
-        """Choose for each request."""
-        return self._mode.decide(requests)
-
-    def learn(self, outcomes: Outcomes) -> None:
-        """Take in what came back."""
-        self._mode.learn(outcomes)
-
-    def end_epoch(self) -> None:
-        """The end of one of the paper's epochs."""
-        self._mode.end_epoch()
 
 
 def _check_mode(safety: str, schedule: Schedule | None, solver: object) -> None:

@@ -6,12 +6,11 @@ from typing import Literal, Self
 
 import numpy as np
 
-from banister.contract import Choices, Environment, Outcomes, Requests
-from banister.data import Float
+from banister.contract import Environment
 from banister.errors import SettingError
 from banister.policies._card import Card
 from banister.policies._checks import check_count
-from banister.policies._reset import NeedsReset
+from banister.policies._moded import Moded
 from banister.policies.drawn_mode import DrawnMode
 from banister.policies.schedules import Schedule
 from banister.safety.believer import Believer
@@ -19,7 +18,7 @@ from banister.safety.constraint import Constraint
 from banister.safety.promise import Promise, Terms, check_range
 
 
-class SafeDraws(NeedsReset):
+class SafeDraws(Moded):
     """Draws its actions by chance and keeps a promise about what they earn; `SafeBandit` in a trial.
 
     It decides, learns and counts savings with the same code as `SafeBandit(reward_range=...)`.
@@ -54,6 +53,8 @@ class SafeDraws(NeedsReset):
         cost="T (64 K d + a few d²), one request after another",
         use="the same listed actions come again and again, and rewards have a range",
     )
+
+    _mode: DrawnMode
 
     def __init__(
         self,
@@ -101,24 +102,3 @@ class SafeDraws(NeedsReset):
     def terms(self) -> Terms:
         """What the draws of this trial keep to, its seed included."""
         return self._mode.terms
-
-    @property
-    def block(self) -> int:
-        """Rounds it wishes to be asked at once now."""
-        return self._mode.block
-
-    @property
-    def theta(self) -> Float | None:
-        """The current estimate, (d, T); None before the first."""
-        return self._mode.theta
-
-    def decide(self, requests: Requests) -> Choices:
-        """A draw for each request."""
-        return self._mode.decide(requests)
-
-    def learn(self, outcomes: Outcomes) -> None:
-        """Take in what came back."""
-        self._mode.learn(outcomes)
-
-    def end_epoch(self) -> None:
-        """The fixed epochs of the paper mean nothing here."""
