@@ -1,4 +1,4 @@
-"""Adapters against the real packages: coba's experiments, Gymnasium's own checks, Vowpal Wabbit's format."""
+"""Adapters against the real packages: coba, obp, Gymnasium, Vowpal Wabbit's format."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 import banister as bn
 from banister.adapters.coba import EnvironmentSimulation, PolicyLearner
+from banister.adapters.obp import ObpPolicy
 from banister.adapters.vowpal import read_vw
 from banister.errors import DataFileError, InputError, SettingError, UnknownTaskError
 
@@ -97,6 +98,64 @@ def test_epochs_reach_the_policy():
         _, kept = teacher.predict(context, rng.standard_normal((3, 2)).tolist())
         teacher.learn(context, None, 1.0, 1.0, **kept)
     assert policy.theta is not None
+
+
+@pytest.fixture
+def obp_simulation():
+    return pytest.importorskip("obp.simulator", reason="obp is not installed").run_bandit_simulation
+
+
+def played_by_chance(rounds=1500, seed=0):
+    """A log as obp keeps it: three actions, two tasks, one number of context; action 2 is best in task 1."""
+    rng = np.random.default_rng(seed)
+    context = np.column_stack([rng.integers(2, size=rounds), rng.uniform(size=rounds)])
+    action = rng.integers(3, size=rounds)
+    expected = np.where(action == 0, 0.6, np.where(context[:, 0] == 1, 0.4 * action, 0.1))
+    reward = expected + 0.05 * rng.standard_normal(rounds)
+    return {
+        "n_rounds": rounds, "n_actions": 3, "context": context, "action": action, "reward": reward,
+        "position": np.zeros(rounds, dtype=int), "pscore": np.full(rounds, 1 / 3),
+    }  # fmt: skip
+
+
+def obp_policy(policy):
+    return ObpPolicy(
+        policy, n_actions=3, tasks=[0, 1], task=lambda x: int(x[0]), baseline=lambda x: 0,
+        baseline_reward=lambda x: 0.6, features=lambda x: np.column_stack([np.eye(3), np.full(3, x[1])]),
+    )  # fmt: skip
+
+
+def replay(feedback, policy):
+    """What obp's simulation does: ask, and learn where the log played the same."""
+    chosen = []
+    for context, action, reward in zip(
+        feedback["context"], feedback["action"], feedback["reward"], strict=True
+    ):
+        (selected,) = policy.select_action(context[None])
+        if selected == action:
+            policy.update_params(action=action, reward=reward, context=context[None])
+        chosen.append(selected)
+    return np.array(chosen)
+
+
+def test_a_policy_learns_in_obps_rounds_and_begins_anew():
+    feedback, policy = played_by_chance(300), obp_policy(bn.AltGDminGreedy(rank=1))
+    chosen = replay(feedback, policy)
+    assert policy.n_trial == np.sum(chosen == feedback["action"])
+    policy.initialize()
+    assert policy.n_trial == 0
+    np.testing.assert_array_equal(replay(feedback, policy), chosen)
+
+
+def test_obps_own_simulation_plays_a_policy(obp_simulation):
+    feedback = played_by_chance(400)
+    played = obp_simulation(feedback, obp_policy(bn.BaselineOnly()))
+    assert played.shape == (400, 3, 1)
+    assert (played[:, 0, 0] == 1).all()
+    learned = obp_simulation(feedback, obp_policy(bn.LowRankUCB(rank=1)))
+    np.testing.assert_array_equal(
+        learned[:, :, 0].argmax(axis=1), replay(feedback, obp_policy(bn.LowRankUCB(rank=1)))
+    )
 
 
 def test_gymnasiums_own_checks():
