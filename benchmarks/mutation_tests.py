@@ -32,6 +32,7 @@ class Tests:
         self.folder = folder
         self._seconds: dict[str, float] = {}  # of each test without a fault
         self._left_out: set[tuple[str, str]] = set()  # with how they were run
+        self._work = 0.0  # processor time of all tests without a fault, in seconds
         self._writes = 0
         _import(["hypothesis", "numba", "numpy", "pytest", "scipy.stats"])
 
@@ -64,7 +65,10 @@ class Tests:
         child = os.fork()
         if child == 0:
             self._become_pytest(names, told, how, learn)
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        _, status, used = os.wait4(child, 0)
+        code = os.waitstatus_to_exitcode(status)
+        if learn:
+            self._work += used.ru_utime + used.ru_stime
         if code not in (0, *_FAILED, *_ABSENT):
             raise SystemExit(f"{' '.join(names)}: the tests did not run (exit code {code}).\n{self.said()}")
         return code, json.loads(told.read_text()) if told.exists() else {}
@@ -114,7 +118,7 @@ class Tests:
 
     def _limit(self) -> None:
         signal.alarm(_PATIENCE)
-        work = int(max(_LEAST_WORK, _WORK * sum(self._seconds.values())))
+        work = int(max(_LEAST_WORK, _WORK * self._work))
         resource.setrlimit(resource.RLIMIT_CPU, (work, work + 5))
 
 
