@@ -22,6 +22,7 @@ _READER = ["test_online_bad_input.py::test_a_reader_does_not_serve_a_model_that_
 
 TESTS = {
     "online/engine.py": [_CALLS, _DRIFT, _ALL, *_BAD, "test_online_versions.py"],
+    "online/serving.py": [_CALLS, _DRIFT, _ALL, *_BAD, "test_online_versions.py"],
     "online/store.py": ["test_online_parts.py", _CALLS, _DRIFT, _ALL, "test_online_shared.py"],
     "online/refitter.py": [_CALLS, _DRIFT, _AUDIT, _ALL, *_FILES],
     "online/batch.py": [_DRIFT, _ALL, "test_online_batch_keys.py"],
@@ -51,9 +52,6 @@ TESTS = {
 MUTANTS = [
     *mutants(
         "online/engine.py",
-        ("alarm-unwritten", "ledger.add_alarm(record)", "pass", "an alarm is not in the ledger"),
-        ("alarm-uncounted", "self.store.count_alarm(alarm)", "pass", "memory does not follow an alarm"),
-        ("alarm-twice", "if alarm.task not in self._alarmed:", "if True:", "a replayed alarm is written again"),
         ("key-ignored", "again = None if key is None else store.ledger.find_key(key)", "again = None",
          "a decision is made twice"),
         ("key-other", "if not same or record.digest != digest:", "if False:", "another request gets an old answer"),
@@ -66,15 +64,21 @@ MUTANTS = [
         ("retract-kept", "self.store.memory.retract(number,", "(lambda *_: None)(number,", "a retracted reward is learned from"),
         ("retract-unwritten", "self.store.ledger.add_retraction(", "str(", "a retraction does not survive"),
         ("refusal-unwritten", "self.store.ledger.add_refusal(", "str(", "a refusal is forgotten"),
-        ("unwatched", "if not self.settings.drift_guard:\n            return\n        self._unseen",
-         "if True:\n            return\n        self._unseen", "rewards are not watched"),
-        ("watched-anyway", "if not self.settings.drift_guard:\n            return\n        self._unseen", "self._unseen",
-         "the guard cannot be left out"),
         ("unseen", "self.learner.watch.put_back(state)", "pass", "a reward that failed was seen"),
         ("failed-gates", "self.learner.put_back(learner)", "pass", "a decision that failed shuts a gate"),
         ("failed-tasks", "self.store.drop_tasks(known)", "pass", "a task that failed is known"),
         ("failed-alarm", "self.store.drop_tasks(known)\n        self._rung.clear()", "self.store.drop_tasks(known)",
          "an alarm that failed counts with the next"),
+    ),
+    *mutants(
+        "online/serving.py",
+        ("alarm-unwritten", "ledger.add_alarm(record)", "pass", "an alarm is not in the ledger"),
+        ("alarm-uncounted", "self.store.count_alarm(alarm)", "pass", "memory does not follow an alarm"),
+        ("alarm-twice", "if alarm.task not in self._alarmed:", "if True:", "a replayed alarm is written again"),
+        ("unwatched", "if not self.settings.drift_guard:\n            return\n        self._unseen",
+         "if True:\n            return\n        self._unseen", "rewards are not watched"),
+        ("watched-anyway", "if not self.settings.drift_guard:\n            return\n        self._unseen", "self._unseen",
+         "the guard cannot be left out"),
         ("swap-forgets", "self.learner.put_back(state)", "pass", "a swap that failed forgets rows"),
         ("drift-reopened", "events += [(alarm.after, 1, alarm.task) for alarm in alarms]", "pass",
          "an alarm during a fit does not hold for its model"),

@@ -6,22 +6,19 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from banister.data import Number, Whole, plain
 from banister.errors import InputError
 from banister.features.base import Features
 from banister.features.baseline import Baseline
-from banister.features.frames import Logs, read_frame
-from banister.online import files, raw
+from banister.features.frames import Logs
+from banister.online import raw
 from banister.online._digest import digest
-from banister.online.audit import Audit, audit
 from banister.online.batch import check_batch, decide_batch
 from banister.online.batch_rewards import reward_batch
 from banister.online.decision import Decision
@@ -35,15 +32,11 @@ from banister.online.door import (
     check_why,
 )
 from banister.online.engine import Engine
-from banister.online.head import Receipt
-from banister.online.ledger import Ledger
-from banister.online.log_blocks import Log
-from banister.online.logs import LogRows, read_logs, rows_a_day
-from banister.online.places import Place, check_place, existing, model_path, open_ledger, save_ledger
-from banister.online.raw import RawRows
+from banister.online.from_logs import FromLogs
+from banister.online.looking import Looking
+from banister.online.places import Place, check_place, existing, model_path, open_ledger
 from banister.online.refitter import Refitter
 from banister.online.settings import Settings, draws
-from banister.online.status import Status, completed, look
 from banister.solver import Workers, as_workers
 
 _SLOW = 1.0  # seconds: a call that applications time out on
@@ -51,10 +44,10 @@ _SLOW = 1.0  # seconds: a call that applications time out on
 _log = logging.getLogger("banister.online")
 
 if TYPE_CHECKING:
-    from banister.online.dry_run import DryRun
+    pass
 
 
-class SafeBandit:
+class SafeBandit(Looking, FromLogs):
     """Improves many related decisions at once; no task may be expected to earn less than its floor.
 
     For each request there is a baseline: the action that the policy in place would play. The bandit plays
@@ -192,21 +185,6 @@ class SafeBandit:
         bandit.features = raw.settled(bandit, None)
         return bandit
 
-    def save(self, path: str | Path) -> None:
-        """Write model and ledger to another place, to be opened with `load`; decisions go on meanwhile.
-
-        The place may be a path or a URL, whichever of the two the store itself has.
-        """
-        place = check_place(path)
-        with self._lock:
-            self._engine.check_open(writing=False)
-            if place is None or place == self._engine.path:
-                raise InputError(
-                    "save needs a path other than the store's own, which is kept up to date anyway."
-                )
-        with self._view() as (ledger, _):
-            save_ledger(ledger, place)
-
     def close(self) -> None:
         """Wait for a refit under way and give the files back. Nothing is lost without it."""
         self._refitter.wait()
@@ -220,11 +198,6 @@ class SafeBandit:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    @property
-    def version(self) -> int:
-        """The version of the model that serves; 0 before the first."""
-        return self._engine.model.version
 
     def decide(
         self,
@@ -377,87 +350,6 @@ class SafeBandit:
             self._engine.check_open()
             return self._engine.retract(number, reason)
 
-    def warm_start(
-        self,
-        logs: Logs | LogRows | RawRows,
-        *,
-        task: str = "task",
-        reward: str = "reward",
-        features: str | Sequence[str] = "f*",
-        baseline_reward: str | None = None,
-        actions: str | None = None,
-        arm: str = "arm",
-        baseline: Baseline | None = None,
-        propensity: str | None = None,
-        refit: bool = True,
-    ) -> int:
-        """Learn from logs of the policy in place, before the first decision; the number of rows taken in.
-
-        Args:
-            logs: a path (.parquet, .csv), a polars or pandas DataFrame, a mapping of columns, or what
-                `read_logs` made of one. The same log is taken in once, so a call that failed may be repeated.
-            task, reward, features, baseline_reward, actions, baseline, propensity: names of columns, see
-                `banister.online.logs.read_logs`. For a bandit with `features` see
-                `banister.online.raw.read_raw_logs`.
-            arm: for a bandit with `features`, the column that names what was played.
-            refit: fit at once.
-        """
-        if not isinstance(refit, (bool, np.bool_)):
-            raise InputError(f"refit={refit!r} must be True or False.")
-        columns: dict[str, Any] = {
-            "task": task, "reward": reward, "baseline_reward": baseline_reward, "baseline": baseline,
-            "propensity": propensity,
-        }  # fmt: skip
-        rows: Log
-        if isinstance(logs, LogRows | RawRows):
-            rows = logs
-        elif self.features is not None:
-            rows = raw.learn(self, logs, arm=arm, **columns)
-        else:
-            rows = read_logs(logs, features=features, actions=actions, **columns)
-        with self._lock:
-            self._engine.warm_start(rows, self.features)
-        if refit:
-            self.refit()
-        return len(rows)
-
-    def dry_run(
-        self,
-        logs: Logs,
-        *,
-        task: str = "task",
-        reward: str = "reward",
-        features: str | Sequence[str] = "f*",
-        baseline_reward: str | None = None,
-        actions: str | None = None,
-        arm: str = "arm",
-        baseline: Baseline | None = None,
-        propensity: str | None = None,
-        time: str | None = None,
-        share: Number = 0.5,
-    ) -> DryRun:
-        """What would happen on these logs, before going live; nothing changes.
-
-        Args:
-            logs, task, reward, features, baseline_reward, actions, arm, baseline, propensity: as in
-                `warm_start`.
-            time: a column of dates or times, to tell how many days a need takes.
-            share: of the rows, in their order, that are fitted; the rest are judged.
-        """
-        from banister.online.dry_run import dry_run
-
-        columns: dict[str, Any] = {
-            "task": task, "reward": reward, "baseline_reward": baseline_reward, "baseline": baseline,
-            "propensity": propensity,
-        }  # fmt: skip
-        frame = read_frame(logs)
-        if self.features is not None:
-            rows = raw.offers(self.features, frame, arm=arm, **columns)
-        else:
-            rows = read_logs(frame, features=features, actions=actions, **columns)
-        rate = None if time is None else rows_a_day(frame, time)
-        return dry_run(rows, self.settings, share=check_number(share, "share"), rate=rate)
-
     def refit(self, *, wait: bool = True) -> int:
         """Fit everything seen and swap the model; decisions go on meanwhile. The version that serves now.
 
@@ -465,54 +357,6 @@ class SafeBandit:
         """
         self._refitter.refit(wait=wait)
         return self.version
-
-    def status(self) -> Status:
-        """Where every task stands, and totals."""
-        with self._lock:
-            self._engine.check_open(writing=False)
-            self._engine.refresh()
-            found = look(self._engine)
-        return completed(*found)
-
-    def receipt(self) -> Receipt:
-        """What the ledger holds now: counts, and one hash of everything. Keep it elsewhere, for an audit."""
-        with self._lock:
-            self._engine.check_open(writing=False)
-            self._engine.refresh()
-            return self._engine.store.ledger.head.receipt()
-
-    def audit(self, receipt: Receipt | dict[str, Any] | None = None) -> Audit:
-        """Is the ledger what was written, and does each decision follow from the model that made it?
-
-        Decisions go on meanwhile. With a receipt: does the ledger still begin with what it was given for?
-        """
-        given = [] if receipt is None else [Receipt.from_dict(receipt)]
-        with self._view() as (ledger, now):
-            return audit(ledger, self.settings, [*given, now])
-
-    def export(self, path: str | Path) -> int:
-        """Write decisions and their rewards to a .parquet file; the number of rows.
-
-        With arms there are their names, places and the encoded contexts, ready for off-policy tools. A path
-        that ends in .vw is written for Vowpal Wabbit (`--cb`): rewarded decisions, costs for rewards.
-        """
-        from banister.online.export import export
-
-        place = files.check_path(path)
-        if place is None:
-            raise InputError("export needs a path, such as 'decisions.parquet'.")
-        with self._view() as (ledger, _):
-            return export(ledger, place, self.features)
-
-    @contextmanager
-    def _view(self) -> Iterator[tuple[Ledger, Receipt]]:
-        """The ledger as it is now, to be read without the lock, and what this process knows it to hold."""
-        with ExitStack() as stack:
-            with self._lock:
-                self._engine.check_open(writing=False)
-                ledger = stack.enter_context(self._engine.view())
-                now = self._engine.store.ledger.head.receipt()
-            yield ledger, now
 
 
 def _log_slow(call: str, begin: float) -> None:
