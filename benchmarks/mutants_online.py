@@ -84,6 +84,8 @@ MUTANTS = [
          "an alarm during a fit does not hold for its model"),
         ("disagreed-reopened", "if is_alarm or gates.is_open(task):", "if is_alarm:", "a contradicted task opens again"),
         ("order-reopened", "in sorted(events):", "in sorted(events, key=lambda e: -e[1]):", "gates shut in another order"),
+        ("taken-back", "stay = np.isin(number, gone, invert=True)", "stay = slice(None)",
+         "rewards that were taken back shut the next model's gates"),
         ("watch-reopened", "skipped = self.model.marks.rewards", "skipped = 1 << 62",
          "rewards from before a store was closed are never compared"),
         ("watch-tail", "yield from zip(task, X, y, number, strict=True)\n            return", "return",

@@ -242,6 +242,31 @@ def test_rewards_during_a_fit_are_shown_to_the_next_model(monkeypatch):
     assert bandit.audit().passed
 
 
+def test_rewards_that_were_taken_back_ring_for_no_later_model(place, monkeypatch):
+    """Wrong rewards ring when they come; the model that follows is not blamed for them, nor at opening."""
+    from banister.online import refitter
+
+    world, bandit = trained(500, path=place)
+    whole = refitter.fit
+
+    def slow(*given):
+        for _ in range(30):
+            request = {**world.request(0), "baseline_reward": None}
+            d = bandit.decide(**request)
+            bandit.reward(d.id, world.earn(request, d.features) + 9.0)
+            bandit.retract(d.id, "a test order")
+        return whole(*given)
+
+    monkeypatch.setattr(refitter, "fit", slow)
+    assert bandit.refit() == 2
+    assert [a.version for a in bandit._engine.store.ledger.alarms()] == [1]
+    receipt = bandit.receipt()
+    bandit.close()
+    with SafeBandit.load(place) as again:
+        assert again.receipt() == receipt
+        assert again.audit().passed
+
+
 def test_an_alarm_during_a_fit_holds_for_the_model_it_makes(monkeypatch):
     """The new model was fitted to rows from before the change, and no request has contradicted it yet."""
     from banister.online import refitter

@@ -251,6 +251,9 @@ class Ledger(Protocol):
     def retractions(self) -> list[RetractionRecord]:
         """All rewards that were taken back."""
 
+    def retracted_before(self, version: int) -> list[int]:
+        """Decisions whose reward had been taken back when this model was written."""
+
     def alarms(self, after: int = 0) -> list[AlarmRecord]:
         """Drifts numbered above `after`, in order."""
 

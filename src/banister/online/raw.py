@@ -21,6 +21,7 @@ from banister.online.logs import LogRows, numbers, optional, propensities, task_
 
 if TYPE_CHECKING:
     from banister.online.bandit import SafeBandit
+    from banister.online.from_logs import FromLogs
 
 _ENCODED = 4 * BLOCK  # rows whose contexts are encoded at once: few calls, and some megabytes
 
@@ -98,7 +99,7 @@ def named(decision: Decision, names: Sequence[str]) -> Decision:
     return decision._replace(arm=names[decision.action]) if decision.action >= 0 else decision
 
 
-def learn(bandit: SafeBandit, logs: Any, **columns: Any) -> RawRows:
+def learn(bandit: FromLogs, logs: Any, **columns: Any) -> RawRows:
     """The rows of a raw log; features that have not learned yet do so, and are written down."""
     assert bandit.features is not None
     frame = read_frame(logs)

@@ -115,12 +115,17 @@ class Serving:
             self._sound(alarm, after)
 
     def _watch_again(self) -> None:
-        """Compare every reward that the model was not fitted to with it."""
+        """Compare every reward that the model was not fitted to with it, but for those taken back before it.
+
+        One that is taken back later has been seen by then, and is seen again when the store is opened.
+        """
         memory = self.store.memory
         if memory is None or not self.settings.drift_guard:
             return
-        for rows in self._unfitted(memory):
-            for alarm in self.learner.check_many(*rows):
+        gone = self.store.ledger.retracted_before(self.model.version)
+        for *rows, number in self._unfitted(memory):
+            stay = np.isin(number, gone, invert=True)
+            for alarm in self.learner.check_many(*(c[stay] for c in (*rows, number))):
                 self._sound(alarm, self.store.ledger.last_id)
 
     def _unfitted(self, memory: Memory) -> Iterator[tuple[Any, ...]]:

@@ -159,6 +159,10 @@ class Reader(LedgerReader):
     def retractions(self, span: Span = _ALL) -> list[RetractionRecord]:
         return list(self._read(RetractionRecord, span=span))
 
+    def retracted_before(self, version: int) -> list[int]:
+        before = "SELECT id FROM retractions WHERE link < (SELECT link FROM models WHERE version = %b)"
+        return [number for (number,) in self._rows(before, version)]
+
     def alarms(self, after: int = 0) -> list[AlarmRecord]:
         return list(self._read(AlarmRecord, "AND seq > %b", after))
 

@@ -129,6 +129,10 @@ class SqliteReader(LedgerReader):
     def retractions(self) -> list[RetractionRecord]:
         return list(self._read(RetractionRecord))
 
+    def retracted_before(self, version: int) -> list[int]:
+        before = "SELECT id FROM retractions WHERE link < (SELECT link FROM models WHERE version = ?)"
+        return [number for (number,) in self._rows(before, version)]
+
     def alarms(self, after: int = 0) -> list[AlarmRecord]:
         return list(self._read(AlarmRecord, "WHERE seq > ? ORDER BY seq", after))
 
