@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from banister.errors import DataFileError
-from banister.online.record import DecisionRecord, TaskRecord
+from banister.online.record import DecisionRecord, ModelRecord, TaskRecord
 
 LAST = (1 << 62) - 1  # beyond every link and id
 
@@ -25,6 +25,9 @@ class LedgerReader:
     def _read(self, kind: type[Any]) -> Iterator[Any]:
         raise NotImplementedError
 
+    def _rows(self, statement: str) -> list[tuple[Any, ...]]:
+        raise NotImplementedError
+
     def find_key(self, key: str) -> DecisionRecord | None:
         return self.find_keys([key]).get(key)
 
@@ -34,6 +37,24 @@ class LedgerReader:
             if task.code != expected:
                 raise DataFileError(f"{self.where} lacks task number {expected}; restore a copy.")
         return [task.label for task in tasks]
+
+    def dim(self) -> int | None:
+        first = self._rows("SELECT length(baseline_features) FROM decisions LIMIT 1")
+        if first:
+            return int(first[0][0]) // 8
+        log = self._rows(
+            "SELECT length(features) / length(reward) FROM logs WHERE length(reward) > 0 LIMIT 1"
+        )
+        return int(log[0][0]) if log else None
+
+    def models(self) -> list[ModelRecord]:
+        return list(self._read(ModelRecord))
+
+    def versions(self) -> dict[int, int]:
+        return dict(self._rows("SELECT version, count(*) FROM decisions GROUP BY version ORDER BY version"))
+
+    def refusals(self) -> dict[str, int]:
+        return dict(self._rows("SELECT why, count(*) FROM refusals GROUP BY why"))
 
     def start(self) -> bytes:
         try:

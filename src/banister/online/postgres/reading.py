@@ -20,7 +20,6 @@ from banister.online.record import (
     DecisionRecord,
     Entry,
     LogRecord,
-    ModelRecord,
     RetractionRecord,
     RewardRecord,
 )
@@ -109,15 +108,6 @@ class Reader(LedgerReader):
         rows = self._rows(f"SELECT {columns} FROM decisions {which}", *values)
         return [DecisionRecord._make(row) for row in rows]
 
-    def dim(self) -> int | None:
-        first = self._rows("SELECT length(baseline_features) FROM decisions LIMIT 1")
-        if first:
-            return int(first[0][0]) // 8
-        log = self._rows(
-            "SELECT length(features) / length(reward) FROM logs WHERE length(reward) > 0 LIMIT 1"
-        )
-        return int(log[0][0]) if log else None
-
     def _chained(
         self, kind: type[Any], more: str = "", values: tuple[Any, ...] = (), span: Span = _ALL
     ) -> Iterator[Entry]:
@@ -175,12 +165,6 @@ class Reader(LedgerReader):
         data = b"".join(part for (part,) in parts)[: size[0][0] if size else 0]
         return data or None
 
-    def models(self) -> list[ModelRecord]:
-        return list(self._read(ModelRecord))
-
-    def versions(self) -> dict[int, int]:
-        return dict(self._rows("SELECT version, count(*) FROM decisions GROUP BY version ORDER BY version"))
-
     def first_with_reason(self, version: int, reason: str, after: int) -> dict[int, int]:
         return dict(
             self._rows(
@@ -189,9 +173,6 @@ class Reader(LedgerReader):
                 after, version, str(reason),
             )
         )  # fmt: skip
-
-    def refusals(self) -> dict[str, int]:
-        return dict(self._rows("SELECT why, count(*) FROM refusals GROUP BY why"))
 
     def unrewarded_before(self, time: float) -> int:
         rows = self._rows(

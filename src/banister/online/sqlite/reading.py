@@ -19,7 +19,6 @@ from banister.online.record import (
     DecisionRecord,
     Entry,
     LogRecord,
-    ModelRecord,
     RetractionRecord,
     RewardRecord,
 )
@@ -94,13 +93,6 @@ class SqliteReader(LedgerReader):
     def last_decisions(self, task: int, most: int) -> list[DecisionRecord]:
         return list(self._read(DecisionRecord, "WHERE task = ? ORDER BY id DESC LIMIT ?", task, most))
 
-    def dim(self) -> int | None:
-        first = self._rows("SELECT LENGTH(baseline_features) FROM decisions LIMIT 1")
-        if first:
-            return int(first[0][0]) // 8
-        log = self._rows("SELECT LENGTH(features) / LENGTH(reward) FROM logs WHERE LENGTH(reward) LIMIT 1")
-        return int(log[0][0]) if log else None
-
     def _read(self, kind: type[Any], more: str = "", *values: Any) -> Iterator[Any]:
         with self._readable():
             self._show_own()
@@ -153,12 +145,6 @@ class SqliteReader(LedgerReader):
                 data += part[0]
         return bytes(data[:size]) or None
 
-    def models(self) -> list[ModelRecord]:
-        return list(self._read(ModelRecord))
-
-    def versions(self) -> dict[int, int]:
-        return dict(self._rows("SELECT version, COUNT(*) FROM decisions GROUP BY version ORDER BY version"))
-
     def first_with_reason(self, version: int, reason: str, after: int) -> dict[int, int]:
         return dict(
             self._rows(
@@ -167,9 +153,6 @@ class SqliteReader(LedgerReader):
                 after, version, reason,
             )
         )  # fmt: skip
-
-    def refusals(self) -> dict[str, int]:
-        return dict(self._rows("SELECT why, COUNT(*) FROM refusals GROUP BY why"))
 
     def unrewarded_before(self, time: float) -> int:
         rows = self._rows(
