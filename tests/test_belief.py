@@ -58,6 +58,17 @@ def test_with_few_rows_and_with_many(n):
     twin(world.seen(n, claims=False), world.T, decisions=12 * n, digits=1e-6 if n == 1 else 1e-7)
 
 
+def test_a_belief_with_a_task_alone_in_its_direction_is_its_plain_twin():
+    # one task twenty times as large as the others goes its own way, and nothing bears out where to
+    world = World(d=8, noise=0.05)
+    world.theta[3] = 20 * np.random.default_rng(3).normal(size=8)
+    found, plain = twin(world.seen(6, claims=False), world.T)
+    assert found.rank > 0
+    assert np.flatnonzero(plain["added"]).tolist() == [3]
+    others = np.delete(np.trace(found.V, axis1=1, axis2=2), 3)
+    assert np.trace(found.V[3]) > 10 * others.max()
+
+
 def test_claims_with_errors_enter_with_their_own_weight():
     world = World(noise=0.5)
     seen = world.seen(14)
