@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import islice
+
 from banister.online.ledger import Played
 from banister.online.record import DecisionRecord
 
@@ -19,6 +22,12 @@ class Fresh:
         self._made[record.id] = record
         if len(self._made) > _MOST:
             del self._made[next(iter(self._made))]
+
+    def add_many(self, records: Sequence[DecisionRecord]) -> None:
+        """The same of many."""
+        self._made.update((record.id, record) for record in records[-_MOST:])
+        for number in [*islice(self._made, max(0, len(self._made) - _MOST))]:
+            del self._made[number]
 
     def take(self, number: int) -> Played | None:
         """A decision that has no reward from here yet; None if only the database knows."""

@@ -178,9 +178,17 @@ class Serving:
         if not self.settings.drift_guard:
             return
         self._unseen.append(self.learner.watch.state([played.task for _, played, _ in rewards]))
-        for number, played, value in rewards:
-            for alarm in self.learner.check(played.task, played.features, value, number):
-                self._sound(alarm, self.store.ledger.last_id)
+        for alarm in self._compared(rewards):
+            self._sound(alarm, self.store.ledger.last_id)
+
+    def _compared(self, rewards: Sequence[tuple[int, Played, float]]) -> list[Alarm]:
+        """Alarms of rewards, in turn; one alone is spared the arrays."""
+        if len(rewards) < 2:
+            each = (self.learner.check(p.task, p.features, value, number) for number, p, value in rewards)
+            return [alarm for alarms in each for alarm in alarms]
+        numbers, played_all, values = zip(*rewards, strict=True)
+        task, X = np.array([p.task for p in played_all]), np.stack([p.features for p in played_all])
+        return self.learner.check_many(task, X, np.array(values), np.array(numbers))
 
     def watch_block(self, rows: Rewarded) -> None:
         """Show rewards of other processes to the guard, in the order of the chain."""

@@ -25,7 +25,8 @@ def warm_up() -> int:
             mean = A @ theta[i % _TASKS]
             d = bandit.decide(f"{i % _TASKS}", A, baseline=0, baseline_reward=float(mean[0]))
             bandit.reward(d.id, float(d.features @ theta[i % _TASKS] + 0.1 * rng.standard_normal()))
-        bandit.decide_many(["0", "1"], rng.standard_normal((2, 4, _DIM)), baselines=[0, 1])
+        many = bandit.decide_many(["0", "1"], rng.standard_normal((2, 4, _DIM)), baselines=[0, 1])
+        bandit.reward_many([d.id for d in many], [0.0, 0.0])
         bandit.audit()
         return bandit.version
 

@@ -20,16 +20,18 @@ from banister.serve.schema import DecisionBatch, DecisionRequest, RewardRequest,
 
 T = TypeVar("T")
 Offers = tuple[Any, list[Any], dict[int, list[str]]]
+_USUAL = 200  # decisions or rewards in a batch that takes some milliseconds
 _THREADS = 4  # that look: at statuses, tasks and decisions
 _NUMBERS = 1 << 24  # of a batch's actions, 128 MB: few bytes of contexts or common actions can mean many
 
 
 class Desk:
-    """Calls a bandit without keeping the event loop waiting.
+    """Calls a bandit without keeping the event loop waiting for long.
 
-    A decision takes a fraction of a millisecond, less than handing it to a thread would. So a short call is
-    made at once if nobody holds the bandit's lock. Otherwise, and where a call may wait for a disk, a network
-    or a fit, a thread makes it.
+    A decision takes a fraction of a millisecond, less than handing it to a thread would, and a usual batch
+    some milliseconds. So a short call is made at once if nobody holds the bandit's lock: a thread of its own
+    would fight with the event loop for the interpreter at each of its calls into compiled code, and be a
+    third slower. Otherwise, and where a call may wait for a disk, a network or a fit, a thread makes it.
     """
 
     def __init__(self, bandit: SafeBandit, metrics: Metrics) -> None:
@@ -45,7 +47,7 @@ class Desk:
         self._heavy = ThreadPoolExecutor(1, thread_name_prefix="banister-heavy")
 
     async def short(self, work: Callable[[], T]) -> T:
-        """A call of about a millisecond."""
+        """A call of some milliseconds at most."""
         lock = self.bandit._lock
         if not self._quick or not lock.acquire(blocking=False):
             return await self.in_line(work)
@@ -70,13 +72,14 @@ class Desk:
         """One decision; `numbers` are those that came beside the request."""
         arguments = request.arguments(action_sets([request], numbers)[0])
         made = await self.short(lambda: self.bandit.decide(**arguments))
-        self.metrics.decided([(made, _left(made, request))])
+        self.metrics.decided([made], _left(made, request))
         return made
 
     async def decide_many(self, batch: DecisionBatch, numbers: Float) -> list[Decision]:
         """Decisions in order, in one transaction."""
-        made = await self.in_line(lambda: self._decide_many(batch, numbers))
-        self.metrics.decided([(d, _left(d, r)) for d, r in zip(made, batch.requests, strict=True)])
+        call = self.short if len(batch.requests) <= _USUAL else self.in_line
+        made = await call(lambda: self._decide_many(batch, numbers))
+        self.metrics.decided(made, sum(map(_left, made, batch.requests)))
         return made
 
     def _decide_many(self, batch: DecisionBatch, numbers: Float) -> list[Decision]:
@@ -134,7 +137,8 @@ class Desk:
 
     async def reward_many(self, requests: list[RewardRequest]) -> list[str]:
         """Rewards in order, in one transaction."""
-        outcomes = await self.in_line(lambda: self._reward_many(requests))
+        call = self.short if len(requests) <= _USUAL else self.in_line
+        outcomes = await call(lambda: self._reward_many(requests))
         self.metrics.rewarded([r.id for r in requests], outcomes)
         return outcomes
 

@@ -149,6 +149,7 @@ class SqliteLedger(SqliteReader, Adder):
             self._guard.check()
         self.open = True
         self._only: Record | None = None
+        self._made: list[DecisionRecord] = []
         self._begun = False
 
     def _begin_now(self) -> None:
@@ -173,6 +174,8 @@ class SqliteLedger(SqliteReader, Adder):
         self._writer.committed()
         if isinstance(self._only, DecisionRecord):
             self._fresh.add(self._only)
+        if self._made:
+            self._fresh.add_many(self._made)
 
     def _commit_one(self, record: Record) -> None:
         """Into the tail, if it may wait there; else SQLite has to take it."""
@@ -247,6 +250,7 @@ class SqliteLedger(SqliteReader, Adder):
         if records:
             self._begin_now()
             self._db.executemany(*self._writer.link_many(records))
+            self._made += [record for record in records if isinstance(record, DecisionRecord)]
 
     def add_part(self, version: int, part: int, data: bytes) -> None:
         self._do("INSERT OR REPLACE INTO model_parts VALUES (?, ?, ?)", version, part, data)

@@ -71,10 +71,13 @@ class SqliteReader(LedgerReader):
         return None if found is None else statements.played(*found)
 
     def find_many(self, numbers: Sequence[int]) -> dict[int, Played]:
-        for number in numbers:
-            self._fresh.take(number)  # a reward of it may be written now
-        known = json.dumps([number for number in numbers if 0 < number <= LAST])
-        return {row[0]: statements.played(*row[1:]) for row in self._rows(statements.FIND_MANY, known)}
+        fresh = {number: self._fresh.take(number) for number in set(numbers)}
+        found = {number: played for number, played in fresh.items() if played is not None}
+        rest = [number for number in fresh if number not in found and 0 < number <= LAST]
+        if rest:
+            rows = self._rows(statements.FIND_MANY, json.dumps(rest))
+            found.update((row[0], statements.played(*row[1:])) for row in rows)
+        return found
 
     def find_keys(self, keys: Sequence[str]) -> dict[str, DecisionRecord]:
         which = "WHERE key IN (SELECT value FROM json_each(?))"
