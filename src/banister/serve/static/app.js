@@ -65,6 +65,7 @@ function showCharts() {
 }
 
 function state(name, text) {
+  if (name !== "lost") delete document.documentElement.dataset.lost;
   at("live").dataset.state = name;
   at("live").lastElementChild.textContent = text;
 }
@@ -77,6 +78,7 @@ async function load() {
   showCharts();
   showFeed();
   await tasks.refresh();
+  if (document.documentElement.dataset.lost) state("waiting", "connecting");
   document.documentElement.dataset.ready = "yes";
 }
 
@@ -90,6 +92,7 @@ async function listen() {
       await tasks.refresh();
     } else if (kind === "refit" || kind === "alarm") {
       happened = [data, ...happened].slice(0, LINES);
+      if (kind === "refit") at("model").textContent = count(data.version);  // before the next status
       showFeed(data);
     }
   }
@@ -104,7 +107,8 @@ async function stay() {
       if (reason instanceof Refused && [401, 403].includes(reason.status)) { await askToken(reason); continue; }
       console.info(`banister: ${reason.message}`);
     }
-    state("lost", "connection lost");
+    const since = document.documentElement.dataset.lost ??= new Date().toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+    state("lost", `connection lost at ${since}, trying again`);
     await new Promise((done) => setTimeout(done, PAUSE));
   }
 }

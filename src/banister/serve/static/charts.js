@@ -78,7 +78,7 @@ export function pastChart(place, decisions, events) {
   rows.forEach((d, i) => { d.x = x(i); });
   const middle = (low + high) / 2, edge = ((high - low) * ROOM) / (1 + 2 * ROOM), known = new Set(rows.flatMap((d) => [d.reward, d.floor]).filter((v) => v != null));
   for (const v of known.size < 2 ? [middle] : [low + edge, middle, high - edge]) {
-    svg.append(draw("line", { class: "axis", x1: 46, x2: right, y1: y(v), y2: y(v) }), draw("text", { x: 40, y: y(v) + 4, "text-anchor": "end" }, number(v)));
+    svg.append(draw("line", { class: "axis", x1: 46, x2: right, y1: y(v), y2: y(v) }), draw("text", { x: 40, y: y(v) + 4, "text-anchor": "end" }, number(Math.abs(v) < 1e-9 * (high - low) ? 0 : v)));
   }
   for (const e of events) {
     if (e.time < rows[0].time || e.time > rows.at(-1).time) continue;

@@ -2,7 +2,7 @@
 
 import { get } from "./calls.js";
 import { featureBars, inRewards, ladder, marksOf, pastChart } from "./charts.js";
-import { DASH, clock, count, make, number, percent, signed } from "./format.js";
+import { DASH, clock, count, make, number, percent, signed, within } from "./format.js";
 
 const at = (id) => document.getElementById(id);
 const saves = (d) => ["task", "fleet"].includes(d.promise);  // its bound is what was saved by then, and it has no floor
@@ -50,7 +50,7 @@ function showTask({ task, status, decisions, events }) {
     facts([["Gate", make("span", { class: s.gate === "open" ? "pill open" : "pill" }, s.gate ?? DASH), "gate"],
       ["Decisions", count(s.decisions), "decisions"], ["Left the baseline", percent(s.left), "left"],
       ["Uplift when it left", uplift, "uplift"], ["Interval", s.uplift == null ? DASH : `${signed(s.uplift_low)} … ${signed(s.uplift_high)}`, "interval"],
-      ...(s.gain == null ? [] : [["Measured gain, valid at any time", `${signed(s.gain)} (${signed(s.gain_low)} … ${signed(s.gain_high)})`, "gain"]]),
+      ...(s.gain == null ? [] : [["Measured gain", within(s.gain, s.gain_low, s.gain_high), "gain"], ["Valid at any time", `${within(s.gain_low, s.gain_low, s.gain_high)} … ${within(s.gain_high, s.gain_low, s.gain_high)}`, "gain-interval"]]),
       ...(s.saved == null ? [] : [[decisions[0]?.promise === "fleet" ? "Saved by the fleet" : "Saved so far", number(s.saved), "saved"]]), ...(s.harmed ? [["Times it fell short", count(s.harmed), "harmed"]] : []),
       ["Worst margin", number(s.worst_margin), "margin"], ["Rows", count(s.rows), "rows"], ["Rows needed", count(s.rows_needed), "needed"]]),
     make("h3", {}, `Rewards of the last decisions: those that left the baseline in colour${decisions.some(inRewards) ? ", floors as a line" : ""}`), chart,

@@ -12,7 +12,8 @@ export const signed = (n) => (n == null ? DASH : (n > 0 ? "+" : "") + number(n))
 export function within(n, low, high) {
   if (n == null) return DASH;
   const digits = high > low ? Math.max(0, Math.min(8, -Math.floor(Math.log10(high - low)))) : 3;
-  return (n > 0 ? "+" : "") + n.toFixed(digits).replace("-", "−");
+  const text = n.toFixed(digits);
+  return Number(text) === 0 ? text.replace("-", "") : (n > 0 ? "+" : "") + text.replace("-", "−");
 }
 export const percent = (n) => (n == null ? DASH : n > 0 && n < 0.001 ? "< 0.1 %"
   : `${(100 * n).toFixed(n < 0.1 || n > 0.995 ? 1 : 0)} %`);

@@ -2,7 +2,7 @@
 
 import { get } from "./calls.js";
 import { interval } from "./charts.js";
-import { count, make, number, percent, signed } from "./format.js";
+import { count, make, number, percent, signed, within } from "./format.js";
 
 const SIZE = 50;
 const COLUMNS = [
@@ -94,7 +94,7 @@ function row(t, columns, reach) {
   const measured = (name) => {
     const [low, value, high] = [t[`${name}_low`], t[name], t[`${name}_high`]];
     const about = value == null ? { class: "dim" } : { title: `${signed(low)} to ${signed(high)}` };
-    return make("span", about, signed(value), interval(low, value, high, reach[name]));
+    return make("span", about, within(value, low, high), interval(low, value, high, reach[name]));
   };
   const cell = {
     task: () => make("button", { type: "button", class: "link", title: t.task, "data-focus": `task-${t.task}`, onclick: () => open(t.task) }, t.task),
