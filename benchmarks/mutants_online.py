@@ -40,6 +40,8 @@ TESTS = {
     "online/sqlite/frames.py": [_TAIL],
     "online/sqlite/waiting.py": [_TAIL],
     "online/sqlite/statements.py": [_CALLS],
+    "online/sqlite/folding.py": ["test_online_guard.py"],
+    "online/looking.py": ["test_serve_parts.py"],
     "online/waking.py": [*_READER, "test_online_versions.py", *_FILES, *_BAD],
     "serve/desk.py": ["test_serve.py"],
     # These need BANISTER_TEST_POSTGRES; without it their faults survive.
@@ -135,7 +137,7 @@ MUTANTS = [
     *mutants(
         "online/batch.py",
         ("after", "records[-1].id)", "record.id)", "an alarm is dated before requests that it did not stop"),
-        ("unnoted", "if record.reason == Reason.DISAGREES:", "if False:", "contradictions of a batch are not counted"),
+        ("unnoted", "if record.reason == _DISAGREES]:", "if False]:", "contradictions of a batch are not counted"),
         ("alarms", "engine.count_alarms()", "pass", "alarms of a batch are not in memory"),
     ),
     *mutants(
@@ -201,7 +203,7 @@ MUTANTS = [
     ),
     *mutants(
         "online/sqlite/reading.py",
-        ("still-fresh", "self._fresh.take(number)  # a reward of it may be written now", "pass",
+        ("still-fresh", "{number: self._fresh.take(number) for number in set(numbers)}", "dict.fromkeys(numbers)",
          "a reward of a batch may come again"),
     ),
     *mutants(
@@ -256,6 +258,16 @@ MUTANTS = [
     *mutants(
         "online/sqlite/statements.py",
         ("head", "self._db.execute(_KEEP_HEAD, self.head.state())", "pass", "the head is left behind"),
+    ),
+    *mutants(
+        "online/sqlite/folding.py",
+        ("unfolded", "self._fold_soon()", "pass", "the log grows until a call has to fold it"),
+        ("never-anew", "PRAGMA wal_checkpoint(FULL)", "PRAGMA wal_checkpoint(PASSIVE)", "the log of a busy store never begins anew"),
+    ),
+    *mutants(
+        "online/looking.py",
+        ("looks-long", "found = look(self._engine)\n        return completed(found)",
+         "return completed(look(self._engine))", "decisions wait for a whole status"),
     ),
     *mutants(
         "online/following.py",

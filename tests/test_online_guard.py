@@ -13,6 +13,7 @@ import pytest
 
 from banister import SafeBandit
 from banister.errors import BanisterError, DataFileError, StoreError
+from banister.online.sqlite import folding
 from online_world import World, trained
 
 
@@ -244,3 +245,21 @@ def test_an_audit_does_not_stop_decisions(store, monkeypatch):
     found = bandit.audit()
     assert (found.passed, found.decisions, bandit.status().decisions) == (True, 40, 43)
     bandit.close()
+
+
+def test_the_log_of_a_busy_store_is_folded_in_beside_its_calls_and_begins_anew(tmp_path, monkeypatch):
+    monkeypatch.setattr(folding, "LOG_BYTES", 1 << 18)
+    monkeypatch.setattr(folding, "_LOOK", 1)
+    path, rng = tmp_path / "a.banister", np.random.default_rng(0)
+    with SafeBandit(path=path, refits="manual") as bandit:
+        made = 0
+        while made < 100_000 and (tmp_path / "a.banister.ledger").stat().st_size < 1 << 22:
+            bandit.decide_many(["a"] * 50, rng.standard_normal((50, 2, 40)), baselines=[0] * 50)
+            made += 50
+        log = (tmp_path / "a.banister.ledger-wal").stat().st_size
+        assert made < 100_000, "nothing was folded in: the log holds everything"
+        assert log < 3 << 20, "the log never began anew"
+        assert bandit.audit().passed
+    assert not (tmp_path / "a.banister.ledger-wal").exists()
+    with SafeBandit.load(path) as bandit:
+        assert bandit.status().decisions == made

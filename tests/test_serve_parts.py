@@ -24,7 +24,7 @@ import banister as bn
 from banister.errors import ServiceError
 from banister.online.live_needs import LiveNeeds
 from banister.serve import board as boards
-from banister.serve import events, metrics
+from banister.serve import delays, events
 from banister.serve.board import Board
 from banister.serve.desk import Desk
 from banister.serve.events import Hub
@@ -148,10 +148,10 @@ def test_a_short_call_waits_in_a_thread_while_the_store_is_held() -> None:
 
 
 def test_only_so_many_decisions_are_remembered_for_their_delay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics, "_REMEMBERED", 2)
+    monkeypatch.setattr(delays, "_REMEMBERED", 2)
     bandit, counted = bn.SafeBandit(0.1, refits="manual"), Metrics()
     made = [bandit.decide("a", np.eye(2), baseline=0) for _ in range(3)]
-    counted.decided([(d, False) for d in made])
+    counted.decided(made, 0)
     counted.rewarded([d.id for d in made], ["accepted"] * 3)
     assert b"banister_reward_delay_seconds_count 2.0" in counted.text()
 

@@ -7,6 +7,7 @@ is opened again, or audited, has the same account to the last bit.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy, deepcopy
 from typing import NamedTuple
 
 import numpy as np
@@ -50,6 +51,12 @@ class Account:
         self.uplift = Uplift(1, low=low, high=high, confidence=terms.confidence)
         self.waiting: dict[int, _Waiting] = {}
         self._alarms_before: Float = np.zeros(2)
+
+    def still(self) -> Account:
+        """A copy that stays as it is, for reports; it knows nothing of what waits."""
+        view = copy(self)
+        view.budget, view.uplift, view.waiting = deepcopy(self.budget), deepcopy(self.uplift), {}
+        return view
 
     def make_room(self, task: int) -> None:
         """Rows for a task; twice as many as before, so that new tasks cost little."""

@@ -122,8 +122,9 @@ class Journal:
 
     def view(self) -> View:
         """Everything as it is now; cheap, and untouched by what comes later."""
-        files = [(t, file.rows()) for t, file in sorted(self._files.items())]
-        periods = [(t, p) for t, file in sorted(self._files.items()) for _, p in file.periods]
+        ordered = sorted(self._files.items())
+        files = [(t, file.rows()) for t, file in ordered]
+        periods = [(t, p) for t, file in ordered for _, p in file.periods]
         origin = np.zeros(self._dim) if self._start is None else self._start.origin
         return View(self._inbox.pieces(), files, periods, origin)
 
@@ -136,10 +137,13 @@ class _File:
         self.limit = 2 * self.block + int(self.block * (task * _GOLDEN % 1.0))
         self.periods: list[tuple[int, Period]] = []
         self._columns, self._size = empty, 0
+        self._rows: Columns | None = None  # views, made once: a look at 10,000 files is to take milliseconds
 
     def rows(self) -> Columns:
         """Views of the columns."""
-        return [column[: self._size] for column in self._columns]
+        if self._rows is None:
+            self._rows = [column[: self._size] for column in self._columns]
+        return self._rows
 
     def append(self, columns: Columns, fold: Callable[[_File], None]) -> None:
         """More rows; `fold` whenever there are as many as the file may hold."""
@@ -158,14 +162,14 @@ class _File:
             self._columns = [_grown(c[: self._size], room) for c in self._columns]
         for own, new in zip(self._columns, columns, strict=True):
             own[self._size : size] = new
-        self._size = size
+        self._size, self._rows = size, None
 
     def keep(self, rows: Bool, period: Period, parts: Parts | None) -> None:
         """Keep some of the rows, in place of the others a period; periods of the same age are joined."""
         kept = np.flatnonzero(rows)
         self.limit = len(kept) + self.block
         self._columns = [_grown(column[kept], self.limit) for column in self.rows()]
-        self._size = len(kept)
+        self._size, self._rows = len(kept), None
         self.periods.append((0, period))
         while len(self.periods) > 1 and self.periods[-2][0] == self.periods[-1][0]:
             (age, earlier), (_, later) = self.periods[-2:]

@@ -32,6 +32,7 @@ from banister.online.record import DecisionRecord
 from banister.safety.exploration import ConservativeMixture
 from banister.safety.reasons import WORDS, Reason
 
+_DISAGREES = Reason.DISAGREES.value
 _ROWS = 2048  # requests judged at once; bounds the memory beside the actions themselves
 
 
@@ -57,10 +58,11 @@ class Batch:
 
     def runs(self) -> Iterator[slice]:
         """Stretches of requests with equally many actions, none too long."""
-        sizes = (len(a) for a in self.actions)
+        whole = isinstance(self.actions, np.ndarray)
+        alike = [len(self.labels)] if whole else [len([*g]) for _, g in groupby(map(len, self.actions))]
         start = 0
-        for _, group in groupby(sizes):
-            stop = start + sum(1 for _ in group)
+        for size in alike:
+            stop = start + size
             for first in range(start, stop, _ROWS):
                 yield slice(first, min(first + _ROWS, stop))
             start = stop
@@ -138,7 +140,8 @@ def _check_rewards(rewards: Any, m: int) -> tuple[Float, Float]:
         return unknown, unknown.copy()
     try:
         given = np.asarray(rewards)
-        if given.dtype.kind not in "fiuO" or any(isinstance(v, (str, bytes, bool)) for v in given.flat):
+        odd = given.dtype.kind == "O" and any(isinstance(v, (str, bytes, bool)) for v in given.flat)
+        if odd or given.dtype.kind not in "fiuO":
             raise TypeError(f"it holds {given.dtype}")
         values = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as reason:
@@ -226,9 +229,8 @@ def _make(engine: Engine, batch: Batch, records: list[DecisionRecord]) -> None:
     written = _written if engine.drawer is None else _drawn
     for rows in batch.runs():
         written(engine, batch, rows, task, records)
-    for record in records:
-        if record.reason == Reason.DISAGREES:
-            engine.note_disagreement(record.task, record.id, records[-1].id)
+    for record in [record for record in records if record.reason == _DISAGREES]:
+        engine.note_disagreement(record.task, record.id, records[-1].id)
 
 
 def _drawn(engine: Engine, batch: Batch, rows: slice, tasks: Int, records: list[DecisionRecord]) -> None:

@@ -39,7 +39,7 @@ class Looking:
             self._engine.check_open(writing=False)
             self._engine.refresh()
             found = look(self._engine)
-        return completed(*found)
+        return completed(found)
 
     def receipt(self) -> Receipt:
         """What the ledger holds now: counts, and one hash of everything. Keep it elsewhere, for an audit."""

@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from banister.data import Float, Int
 from banister.learner.account import Account
 from banister.learner.memory import Snapshot
 from banister.online.advice import Step
@@ -16,6 +17,8 @@ from banister.online.live_needs import LiveNeeds
 from banister.online.off_policy import Estimate
 from banister.online.outlook import in_all
 from banister.online.tables import plain_numbers, status_table
+from banister.online.tallies import Tallies
+from banister.safety.belief import Belief
 from banister.safety.gates import EVERY_TASK
 from banister.safety.reasons import OPEN, REASONS
 
@@ -136,35 +139,67 @@ class Status:
         return status_table(self)
 
 
-def look(engine: Engine) -> tuple[Status, Snapshot | None, LiveNeeds]:
-    """The status now but for what takes longer, and what that is made of; see `completed`."""
-    store, belief = engine.store, engine.model.belief
-    refused = store.ledger.refusals()
-    retracted = store.memory.retracted if store.memory is not None else set()
+@dataclass(frozen=True, eq=False)
+class Look:
+    """What a status is made of, copied at one moment: while it is taken decisions wait, afterwards not.
+
+    Attributes:
+        status: without its tasks, and without what follows from them.
+        belief, gates, unknown: that serves; by task, and of tasks it has never seen, why a gate is shut.
+        labels, tallies, account: of every task.
+        memory: rows; None before the first.
+        needs: tells what is needed.
+    """
+
+    status: Status
+    belief: Belief
+    gates: Int
+    unknown: int
+    labels: list[str]
+    tallies: Tallies
+    account: Account | None
+    memory: Snapshot | None
+    needs: LiveNeeds
+
+
+def look(engine: Engine) -> Look:
+    """The status now but for what takes longer; see `completed`."""
+    store, belief, account = engine.store, engine.model.belief, engine.account
+    refused, memory = store.ledger.refusals(), store.memory
     waiting, expired = store.decisions - store.rewards, _expired(engine)
-    tasks = [] if store.memory is None else _tasks(engine)
-    needs, reasons = LiveNeeds(engine), _shares(_total(store.tallies.reasons))
+    needs, tallies = LiveNeeds(engine), store.tallies.still(len(store.labels))
+    reasons = _shares(_total(tallies.reasons))
     found = Status(
         engine.model.version, belief.rank, str(belief.claims), store.decisions, store.rewards,
-        waiting - expired, expired,
-        refused.get("duplicate", 0), refused.get("expired", 0), len(retracted), store.drifts,
-        0, engine.refit_failure, tasks,
-        _uplift(tasks), reasons, None, needs.step([], reasons),
-        engine.settings.sentence(), *_gain(engine.account, EVERY_TASK),
-        0 if engine.account is None else engine.account.harm(EVERY_TASK),
+        waiting - expired, expired, refused.get("duplicate", 0), refused.get("expired", 0),
+        0 if memory is None else len(memory.retracted), store.drifts, 0, engine.refit_failure, [],
+        None, reasons, None, needs.step([], reasons),
+        engine.settings.sentence(), *_gain(account, EVERY_TASK),
+        0 if account is None else account.harm(EVERY_TASK),
     )  # fmt: skip
-    return found, None if store.memory is None else store.memory.snapshot(), needs
+    return Look(
+        found, belief, engine.learner.gates.codes.copy(), engine.learner.unknown_task(), list(store.labels),
+        tallies, None if account is None else account.still(), None if memory is None else memory.snapshot(),
+        needs,
+    )  # fmt: skip
 
 
-def completed(status: Status, memory: Snapshot | None, needs: LiveNeeds) -> Status:
-    """The whole status: with rows, wild rewards and rows needed. It needs no lock: decisions go on."""
-    if memory is None:
-        return status
-    needed = needs.rows(len(status.tasks))
-    rows = zip(status.tasks, memory.row_counts(len(status.tasks)).tolist(), needed, strict=True)
-    tasks = [replace(task, rows=n, rows_needed=more) for task, n, more in rows]
-    step = needs.step(needed, status.reasons)
-    return replace(status, tasks=tasks, wild=memory.wild(), rows_needed=in_all(needed), next=step)
+def completed(seen: Look) -> Status:
+    """The whole status: its tasks, wild rewards and rows needed. It needs no lock: decisions go on."""
+    if seen.memory is None:
+        return seen.status
+    n = len(seen.labels)
+    needed, rows = seen.needs.rows(n), seen.memory.row_counts(n).tolist()
+    reasons, none = _by_task(seen.tallies.reasons), Counter[str]()
+    tasks = [
+        _task(seen, t, rows[t], _shares(reasons.get(t, none)), more)
+        for t, more in zip(range(n), needed, strict=True)
+    ]
+    step = seen.needs.step(needed, seen.status.reasons)
+    return replace(
+        seen.status, tasks=tasks, uplift=_uplift(tasks), wild=seen.memory.wild(), rows_needed=in_all(needed),
+        next=step,
+    )  # fmt: skip
 
 
 def _expired(engine: Engine) -> int:
@@ -206,33 +241,16 @@ def _uplift(tasks: list[TaskStatus]) -> Estimate | None:
     return Estimate(value, low, high, "the model that serves", float(n))
 
 
-def _tasks(engine: Engine) -> list[TaskStatus]:
-    reasons, labels = _by_task(engine.store.tallies.reasons), engine.store.labels
-    return [_task(engine, t, label, _shares(reasons.get(t, Counter()))) for t, label in enumerate(labels)]
-
-
-def _task(engine: Engine, t: int, label: str, reasons: dict[str, float]) -> TaskStatus:
-    tallies = engine.store.tallies
-    tallies.make_room(t)
+def _task(seen: Look, t: int, rows: int, reasons: dict[str, float], needed: int | None) -> TaskStatus:
+    tallies = seen.tallies
     decisions, moved = int(tallies.decisions.view[t]), int(tallies.moved.view[t])
-    low, value, high = _interval(engine, t, moved)
+    low, value, high = _interval(seen.belief, t, moved, tallies.shift.view[t])
     margin = float(tallies.margin.view[t])
     return TaskStatus(
-        label,
-        0,
-        decisions,
-        tallies.left.view[t] / decisions if decisions else 0.0,
-        moved,
-        value,
-        low,
-        high,
-        margin if math.isfinite(margin) else None,
-        _gate(engine, t),
-        reasons,
-        None,
-        *_gain(engine.account, t),
-        *_savings(engine.account, t),
-    )
+        seen.labels[t], rows, decisions, tallies.left.view[t] / decisions if decisions else 0.0, moved,
+        value, low, high, margin if math.isfinite(margin) else None, _gate(seen, t), reasons, needed,
+        *_gain(seen.account, t), *_savings(seen.account, t),
+    )  # fmt: skip
 
 
 def _gain(account: Account | None, task: int) -> tuple[float | None, float | None, float | None]:
@@ -247,16 +265,16 @@ def _savings(account: Account | None, task: int) -> tuple[float | None, int]:
     return account.allowance(task).savings, account.harm(task)
 
 
-def _interval(engine: Engine, t: int, moved: int) -> tuple[float | None, float | None, float | None]:
+def _interval(
+    belief: Belief, t: int, moved: int, shift: Float
+) -> tuple[float | None, float | None, float | None]:
     """Mean gain over the baseline of decisions that left it, by the belief that serves."""
-    belief = engine.model.belief
     if not moved or t >= belief.n_tasks or not belief.known[t]:
         return None, None, None
-    value, spread = belief.contrast(t, engine.store.tallies.shift.view[t] / moved)
+    value, spread = belief.contrast(t, shift / moved)
     return value - _Z * spread, value, value + _Z * spread
 
 
-def _gate(engine: Engine, t: int) -> str:
-    codes = engine.learner.gates.codes
-    code = int(codes[t]) if t < len(codes) else engine.learner.unknown_task()
+def _gate(seen: Look, t: int) -> str:
+    code = int(seen.gates[t]) if t < len(seen.gates) else seen.unknown
     return "open" if code == OPEN else REASONS[code].removeprefix("fallback:")

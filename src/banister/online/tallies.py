@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from banister.data import Float, Int
 from banister.safety.gates import EVERY_TASK
 
+_COUNTED = ("decisions", "left", "moved", "shift", "margin")  # of every task
 _PAIRS = 1024  # requests whose baseline and one other action are kept, to tell how many rows are needed
 
 
@@ -29,6 +31,12 @@ class Tally:
             larger = np.full(shape, self._fill, dtype=self.view.dtype)
             larger[: len(self.view)] = self.view
             self.view = larger
+
+    def still(self) -> Tally:
+        """A copy that stays as it is."""
+        kept = copy(self)
+        kept.view = self.view.copy()
+        return kept
 
 
 class Tallies:
@@ -49,11 +57,22 @@ class Tallies:
         self.first = self.last = 0.0
         self._pairs, self._paired = np.zeros((_PAIRS if dim else 0, 2, dim)), 0
 
+    def still(self, tasks: int) -> Tallies:
+        """A copy that stays as it is, with room for so many tasks."""
+        if tasks:
+            self.make_room(tasks - 1)
+        view = copy(self)
+        for name in _COUNTED:
+            setattr(view, name, getattr(self, name).still())
+        view.reasons = self.reasons.copy()
+        view._pairs = self._pairs.copy()
+        return view
+
     def make_room(self, task: int) -> None:
         """Room for a task."""
         if task >= len(self.decisions.view):
-            for tally in (self.decisions, self.left, self.moved, self.shift, self.margin):
-                tally.grow_to(task + 1)
+            for name in _COUNTED:
+                getattr(self, name).grow_to(task + 1)
 
     @property
     def pairs(self) -> Float:

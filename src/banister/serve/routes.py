@@ -101,7 +101,8 @@ def _opened(request: Request, body: bytearray) -> tuple[bytes | bytearray, Float
 
 def _packed(value: Any, made: list[Decision]) -> Response:
     """JSON, followed by the features of decisions."""
-    return Response(pack(schema.to_bytes(value), [d.features for d in made]), media_type=PACKED)
+    rows = [np.concatenate([d.features for d in made])] if made else []
+    return Response(pack(schema.to_bytes(value), rows), media_type=PACKED)
 
 
 async def reward(service: Service, request: Request, body: bytearray) -> Response:

@@ -23,6 +23,7 @@ from banister.online.head import Head
 from banister.online.record import DecisionRecord, Record
 from banister.online.sqlite import opening, statements
 from banister.online.sqlite.catching_up import ahead, wait_for
+from banister.online.sqlite.folding import LIMIT, LOG_BYTES, Folder
 from banister.online.sqlite.migrate import migrate
 from banister.online.sqlite.reading import SqliteReader, refused
 from banister.online.sqlite.saving import save
@@ -32,7 +33,6 @@ from banister.online.sqlite.waiting import Waiting
 from banister.online.transaction import Transaction
 
 _SYNCHRONOUS = {"normal": "NORMAL", "full": "FULL"}
-_LOG_BYTES = 1 << 24  # of write-ahead log before it is folded in, which costs two syncs
 _PAGE = 8192  # bytes: rows of a hundred features share a page, and many are written together
 _COMPANIONS = ("", "-wal", "-shm", "-tail")
 _SOON = 0.2  # seconds until what waits is moved even if nothing more comes, for readers elsewhere
@@ -55,6 +55,7 @@ class SqliteLedger(SqliteReader, Adder):
         self.open, self._closed = False, False
         self._fresh, self._waiting = Fresh(), Waiting()
         self._tail: Tail | None = None
+        self._folder: Folder | None = None
         self._lock = lock
         self._timer: threading.Timer | None = None
         fresh = path is None or not path.exists()
@@ -75,6 +76,7 @@ class SqliteLedger(SqliteReader, Adder):
                 self._writer = statements.Writer(db)
                 if self.path is not None:
                     self._open_tail(db, self.path)
+                    self._folder = Folder(self.path, _page(db))
         except BaseException:
             db.close()
             raise
@@ -176,6 +178,8 @@ class SqliteLedger(SqliteReader, Adder):
             self._fresh.add(self._only)
         if self._made:
             self._fresh.add_many(self._made)
+        if self._folder is not None and self._begun:
+            self._folder.committed(self._db)
 
     def _commit_one(self, record: Record) -> None:
         """Into the tail, if it may wait there; else SQLite has to take it."""
@@ -294,7 +298,7 @@ class SqliteLedger(SqliteReader, Adder):
     def _view(cls, where: str, path: Path | None, source: sqlite3.Connection | None = None) -> SqliteLedger:
         """One moment, held until the view is closed; a store of unknown origin is checked."""
         view = object.__new__(cls)
-        view.path, view.where, view._guard, view._tail = None, where, None, None
+        view.path, view.where, view._guard, view._tail, view._folder = None, where, None, None, None
         view.open, view._closed = False, False
         view._fresh, view._waiting = Fresh(), Waiting()
         view._db = db = _copied(source) if path is None and source else opening.connect(path, read_only=True)
@@ -316,6 +320,8 @@ class SqliteLedger(SqliteReader, Adder):
         self._closed = True
         if self._guard is None or self._guard.own_process:
             settled = self._settled()
+            if self._folder is not None:
+                self._folder.close()
             self._db.close()
             if self._tail is not None and settled:
                 self._tail.remove()
@@ -350,8 +356,7 @@ def _prepare(db: sqlite3.Connection, where: str, fresh: bool) -> None:
         db.execute(f"PRAGMA page_size={_PAGE}")
     version = 0 if fresh else opening.check(db, where)
     db.execute("PRAGMA journal_mode=WAL")
-    page = db.execute("PRAGMA page_size").fetchone()[0]
-    db.execute(f"PRAGMA wal_autocheckpoint={_LOG_BYTES // page}")
+    db.execute(f"PRAGMA wal_autocheckpoint={LIMIT * LOG_BYTES // _page(db)}")
     db.execute("BEGIN IMMEDIATE")
     try:
         if fresh:
@@ -363,6 +368,10 @@ def _prepare(db: sqlite3.Connection, where: str, fresh: bool) -> None:
         with suppress(sqlite3.Error):
             db.execute("ROLLBACK")
         raise
+
+
+def _page(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA page_size").fetchone()[0])
 
 
 def _copied(db: sqlite3.Connection) -> sqlite3.Connection:
