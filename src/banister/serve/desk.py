@@ -30,8 +30,8 @@ class Desk:
 
     A decision takes a fraction of a millisecond, less than handing it to a thread would, and a usual batch
     some milliseconds. So a short call is made at once if nobody holds the bandit's lock: a thread of its own
-    would fight with the event loop for the interpreter at each of its calls into compiled code, and be a
-    third slower. Otherwise, and where a call may wait for a disk, a network or a fit, a thread makes it.
+    would fight with the event loop for the interpreter at each of its calls into compiled code. Otherwise,
+    and where a call may wait for a disk, a network or a fit, a thread makes it.
     """
 
     def __init__(self, bandit: SafeBandit, metrics: Metrics) -> None:
