@@ -169,7 +169,20 @@ def test_errors_name_options_and_an_interruption_is_one_line(monkeypatch, capsys
     assert ask(InputError("Name it with baseline_reward=...")) == (2, said)
     said = "banister: Name it with --baseline-reward\n"
     assert ask(InputError("Name it with baseline_reward=...")) == (2, said)
-    assert ask(KeyboardInterrupt()) == (130, "banister: interrupted.\n")
+    assert ask(SystemExit(130)) == (130, "banister: interrupted.\n")
+    assert ask(SystemExit(0)) == (0, "")
+
+
+def test_an_interruption_ends_as_a_shell_expects(monkeypatch, capsys):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("banister.cli.online._receipt", interrupt)
+    monkeypatch.setattr(sys, "argv", ["banister", "status", "model", "--receipt", "r.json"])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code == 130
+    assert "banister: interrupted." in capsys.readouterr().err
 
 
 def test_help_flows_and_shows_what_is_left_out_of_options():

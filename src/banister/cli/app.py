@@ -20,6 +20,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+_INTERRUPTED = 130  # what a shell expects after Ctrl-C
+
 # Each module adds its commands to `app` when imported; heavy imports stay inside the commands.
 _MODULES: tuple[str, ...] = (
     "banister.cli.plan",
@@ -45,9 +47,10 @@ def main() -> None:
         where = f"{error.filename}: " if error.filename else ""
         typer.secho(f"banister: {where}{error.strerror or error}.", fg="red", err=True)
         sys.exit(2)
-    except KeyboardInterrupt:
-        typer.secho("banister: interrupted.", err=True)
-        sys.exit(130)
+    except SystemExit as left:
+        if left.code == _INTERRUPTED:  # typer ends without a word
+            typer.secho("banister: interrupted.", err=True)
+        raise
 
 
 def _let_help_flow(typer_app: typer.Typer) -> None:
