@@ -49,6 +49,7 @@ TESTS = {
     "online/postgres/ledger.py": ["test_online_shared.py"],
     "online/postgres/statements.py": ["test_online_shared.py", "test_online_chain.py"],
     "online/postgres/connecting.py": ["test_online_shared.py"],
+    "online/postgres/copying.py": ["test_online_shared.py"],
 }
 
 MUTANTS = [
@@ -345,6 +346,10 @@ MUTANTS = [
             "WHERE %b IS NOT NULL",
             "a model that serves is written over",
         ),
+    ),
+    *mutants(
+        "online/postgres/copying.py",
+        ("notes-of-files", "if key not in _OF_TABLES", "", "a store that moves in calls its tables another version's"),
     ),
     *mutants(
         "online/postgres/connecting.py",

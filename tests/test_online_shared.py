@@ -323,6 +323,7 @@ def test_a_store_moves_from_files_to_the_database(url, tmp_path):
     receipt = bandit.receipt()
     bandit.save(url)
     with SafeBandit.load(url) as moved:
+        assert moved._engine.store.ledger.kept("tail") is None
         assert moved.receipt() == receipt
         assert moved.audit(receipt).passed
         assert_same_memory(bandit, moved)

@@ -12,6 +12,8 @@ from banister.online.postgres import statements
 from banister.online.postgres.connecting import connect, exists, prepare, unusable
 from banister.online.postgres.place import PostgresPlace
 
+_OF_TABLES = ("schema", "tail")  # notes of the tables that a store leaves, not of what it holds
+
 
 def copy_to_database(source: Ledger, place: PostgresPlace) -> None:
     """Every record with its link and hash, what is kept beside them, and the models; all or nothing."""
@@ -31,7 +33,8 @@ def copy_to_database(source: Ledger, place: PostgresPlace) -> None:
 
 
 def _copy(source: Ledger, cursor: Any) -> None:
-    cursor.executemany(statements.KEEP, list(source.notes().items()))
+    notes = [(key, value) for key, value in source.notes().items() if key not in _OF_TABLES]
+    cursor.executemany(statements.KEEP, notes)
     entries = source.entries()
     while block := list(islice(entries, statements.BLOCK)):
         for kind in COUNTS:

@@ -21,7 +21,7 @@ from banister.online.record import (
     TaskRecord,
 )
 
-SCHEMA = 3  # the same number as the SQLite tables, whose content they share
+SCHEMA = 3  # of these tables; those of SQLite, whose content they share, count for themselves
 
 _TYPES: dict[Any, str] = {
     int: "bigint", float: "double precision", bool: "boolean", str: "text", bytes: "bytea",
