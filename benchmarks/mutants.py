@@ -460,6 +460,11 @@ MUTANTS = [
         ("dropped", "np.clip(y, *_ends(task, y, ~(far | absurd)))", "0.0", "a very bad reward counts as none"),
     ),
     *mutants(
+        "policies/certified_mode.py",
+        ("shut-again", "self.learner is not None and not self.learner.shut", "self.learner is not None",
+         "a belief that shuts what was open is the last for a long time"),
+    ),
+    *mutants(
         "learner/learner.py",
         ("alarm-open", "self.gates.shut(task, DRIFT)", "pass", "a drifted task is served"),
         ("alarm-remember", "self.memory.forget(task, since)", "pass", "rows from before a drift are learned from"),

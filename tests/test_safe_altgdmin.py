@@ -448,3 +448,17 @@ def test_a_few_certified_requests_do_not_end_the_learning_from_few_rows():
     mode = trial.policy._mode
     mode._calm = True
     assert mode._next <= 2 * mode._fitted
+
+
+def test_a_belief_that_shuts_again_is_followed_by_another_soon():
+    # In two of five trials whose baseline is the worst of ten actions, every request was certified from 12
+    # rows a task; the belief from fifteen saw that the baseline leans and certified none. Nothing was fitted
+    # again before the end.
+    trial = Trial(world(tasks=20, dim=6, rank=1, noise_std=0.1))
+    trial.play(12)
+    mode = trial.policy._mode
+    mode._calm = True
+    mode.learner._asked, mode.learner._kept = 100, 0
+    assert mode._next >= 10 * mode._fitted
+    mode.learner._kept = 51
+    assert mode._next <= 1.25 * mode._fitted + 1

@@ -69,6 +69,11 @@ class Learner:
         """Whether more rows would change little: hardly a request stayed at its baseline."""
         return self._asked > 0 and self._kept <= _RARELY * self._asked
 
+    @property
+    def shut(self) -> bool:
+        """Whether most requests stayed at their baseline for want of certainty."""
+        return 2 * self._kept > self._asked
+
     def unknown_task(self) -> int:
         """Why a task that this belief has never seen stays at its baseline."""
         return NEW_TASK if self.belief.known.any() else NO_DATA

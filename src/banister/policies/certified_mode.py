@@ -150,7 +150,9 @@ class CertifiedMode:
         if self.schedule is not None:
             return self.schedule
         few = self.n_tasks <= _FEW_TASKS and self._rows() < _FEW
-        if self._calm:  # from few rows the best action may still be mistaken, though each is safe
+        # A later belief may shut what an earlier one had opened (a lean that rows show by and by).
+        if self._calm and self.learner is not None and not self.learner.shut:
+            # From few rows the best action may still be mistaken, though each is safe.
             return DOUBLED if few else SETTLED
         return CLOSE if few else EAGER
 
