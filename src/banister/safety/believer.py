@@ -121,7 +121,7 @@ def _louder(V: Float, loud: Float) -> Float:
     """Covariances (T, p, p), wider along features (d,) whose noise is larger; an intercept's is common."""
     root = np.ones(V.shape[1])
     root[: len(loud)] = np.sqrt(loud)
-    wider: Float = V * root[:, None] * root
+    wider: Float = V * np.outer(root, root)  # symmetric to the last bit: models are kept as triangles
     return wider
 
 

@@ -1,1 +1,1 @@
-"""The ledger in PostgreSQL: several processes serve one store. All of its SQL stands here."""
+"""The ledger in PostgreSQL: several processes serve one store. Its own SQL stands here."""

@@ -14,7 +14,7 @@ from banister.online.head import COUNTS, Head
 from banister.online.ledger import Decided, Played, Rewarded, Span
 from banister.online.postgres import statements
 from banister.online.postgres.connecting import unusable
-from banister.online.reading import LAST, LedgerReader
+from banister.online.sql.reading import LAST, LedgerReader
 from banister.online.record import (
     AlarmRecord,
     DecisionRecord,

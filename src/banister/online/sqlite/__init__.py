@@ -1,1 +1,1 @@
-"""The ledger in SQLite: the embedded default, and the only place where SQL stands."""
+"""The ledger in SQLite: the embedded default. Its own SQL stands here."""

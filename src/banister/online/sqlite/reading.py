@@ -13,7 +13,7 @@ import numpy as np
 from banister.errors import BanisterError, DataFileError
 from banister.online.fresh import Fresh
 from banister.online.ledger import Played, Rewarded
-from banister.online.reading import LAST, LedgerReader
+from banister.online.sql.reading import LAST, LedgerReader
 from banister.online.record import (
     AlarmRecord,
     DecisionRecord,

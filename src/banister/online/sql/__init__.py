@@ -1,0 +1,1 @@
+"""SQL that both databases understand in the same words."""
