@@ -14,7 +14,6 @@ from banister.online.head import COUNTS, Head
 from banister.online.ledger import Decided, Played, Rewarded, Span
 from banister.online.postgres import statements
 from banister.online.postgres.connecting import unusable
-from banister.online.sql.reading import LAST, LedgerReader
 from banister.online.record import (
     AlarmRecord,
     DecisionRecord,
@@ -23,6 +22,7 @@ from banister.online.record import (
     RetractionRecord,
     RewardRecord,
 )
+from banister.online.sql.reading import LAST, LedgerReader
 
 _ALL = (0, LAST)
 

@@ -13,7 +13,6 @@ import numpy as np
 from banister.errors import BanisterError, DataFileError
 from banister.online.fresh import Fresh
 from banister.online.ledger import Played, Rewarded
-from banister.online.sql.reading import LAST, LedgerReader
 from banister.online.record import (
     AlarmRecord,
     DecisionRecord,
@@ -22,6 +21,7 @@ from banister.online.record import (
     RetractionRecord,
     RewardRecord,
 )
+from banister.online.sql.reading import LAST, LedgerReader
 from banister.online.sqlite import opening, statements
 from banister.online.sqlite.waiting import Waiting
 
