@@ -20,6 +20,7 @@ from banister.online.sqlite.frames import frame_at, top
 from banister.online.sqlite.schema import TRIGGERS
 
 PAGE = 8192
+ALONE = 40  # records of the store that was not closed which stand in its tail alone
 NUMBERS = [0, -1, 1, 2**31, -(2**31), 2**62, -(2**63), 0.5, -1e308, 1e308, 5e-324]
 TEXTS = ["", "x", "\x00", "0" * 5000, "nan", "[" * 3000, "'; DROP TABLE head; --", "\U0001f600"]
 HOSTILE = [
@@ -75,7 +76,7 @@ def make(folder: Path) -> Path:
 def _leave_open(bandit: SafeBandit, path: Path, rng: np.random.Generator) -> None:
     """Close the store; beside it one as a kill leaves it, whose last calls stand in its tail."""
     shutil.copy(path, f"{path}-open")
-    for _ in range(20):
+    for _ in range(ALONE // 2):
         d = bandit.decide("a", rng.normal(size=(4, 4)), baseline=0)
         bandit.reward(d.id, float(rng.normal()))
     for end in ("", "-wal", "-tail"):
@@ -172,18 +173,21 @@ def damaged_tail(path: Path, rng: np.random.Generator) -> None:
 
 
 def forged_tail(path: Path, rng: np.random.Generator) -> None:
-    """One record of a tail changed, and every hash after it written anew."""
+    """One record that stands in the tail alone changed, and every hash after it written anew."""
     tail = _opened(path)
-    data, which = bytearray(tail.read_bytes()), int(rng.integers(1, 40))
-    mark, place, head, i = bytes(data[8:16]), 64, b"", 0
-    while (frame := frame_at(bytes(data), mark, place)) is not None:
+    data, place, frames = tail.read_bytes(), 64, []
+    while (frame := frame_at(data, data[8:16], place)) is not None:
+        frames.append((place, frame))
+        place = frame.end
+    first = len(frames) - int(rng.integers(1, ALONE))
+    head, out = frames[first - 1][1].head, bytearray(data)
+    for place, frame in frames[first:]:
         content = bytearray(frame.content)
-        if i == which:
+        if place == frames[first][0]:
             content[int(rng.integers(len(content)))] = int(rng.integers(256))
-        head = frame.head if i < which else chained(head, bytes(content))
-        data[place : frame.end] = top(mark, bytes(content), frame.link, head) + content
-        place, i = frame.end, i + 1
-    tail.write_bytes(data)
+        head = chained(head, bytes(content))
+        out[place : frame.end] = top(data[8:16], bytes(content), frame.link, head) + content
+    tail.write_bytes(out)
 
 
 def _opened(path: Path) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from banister.safety.promise import ON_HARM, Promise, Terms, check_range
 REFITS = ("background", "inline", "manual")
 DURABILITY = ("normal", "full")
 SETTINGS = 2  # the version written; 1, the first release's, said nothing of itself
+_LARGEST = sys.float_info.max  # whole numbers beyond it are less than infinity, and no float has them
 _FREE = ("refits", "growth", "durability", "expire_after", "keep_actions", "keep_models")
 
 
@@ -193,13 +194,13 @@ def _check_seed(value: Any) -> None:
 
 def _check_expiry(value: Any) -> None:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if value is not None and not (number and 0 < value < math.inf):
+    if value is not None and not (number and 0 < value <= _LARGEST):
         raise SettingError(f"expire_after={value!r} must be a positive number of seconds, or None for never.")
 
 
 def _check_growth(value: Any) -> None:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if value is not None and not (number and 0 < value < math.inf):
+    if value is not None and not (number and 0 < value <= _LARGEST):
         raise SettingError(f"growth={value!r} must be a positive share, such as 0.5, or None to choose it.")
 
 
