@@ -251,14 +251,13 @@ def test_the_log_of_a_busy_store_is_folded_in_beside_its_calls_and_begins_anew(t
     monkeypatch.setattr(folding, "LOG_BYTES", 1 << 18)
     monkeypatch.setattr(folding, "_LOOK", 1)
     path, rng = tmp_path / "a.banister", np.random.default_rng(0)
+    file, log = (Path(f"{path}.ledger{end}") for end in ("", "-wal"))
     with SafeBandit(path=path, refits="manual") as bandit:
         made = 0
-        while made < 100_000 and (tmp_path / "a.banister.ledger").stat().st_size < 1 << 22:
+        while made < 200_000 and file.stat().st_size < max(2 * log.stat().st_size, 1 << 22):
             bandit.decide_many(["a"] * 50, rng.standard_normal((50, 2, 40)), baselines=[0] * 50)
             made += 50
-        log = (tmp_path / "a.banister.ledger-wal").stat().st_size
-        assert made < 100_000, "nothing was folded in: the log holds everything"
-        assert log < 3 << 20, "the log never began anew"
+        assert made < 200_000, "the log was never folded in, or it never began anew"
         assert bandit.audit().passed
     assert not (tmp_path / "a.banister.ledger-wal").exists()
     with SafeBandit.load(path) as bandit:

@@ -62,12 +62,20 @@ def rows_in_tables(store: Path) -> int:
         db.close()
 
 
+def keep_in_tail(bandit):
+    """Nothing is moved by itself from now on, nor by a thread that waits for its time."""
+    ledger = bandit._engine.store.ledger
+    ledger._lock = None
+    if ledger._timer is not None:
+        ledger._timer.cancel()
+
+
 @pytest.fixture
 def served(store):
     """A bandit with a model, whose last ten pairs stand in the tail and nowhere else; it is never closed."""
     world, bandit = trained(60, path=store)
     before = bandit.receipt()
-    bandit._engine.store.ledger._lock = None  # nothing is moved by itself
+    keep_in_tail(bandit)
     bandit._engine.store.ledger._tail.begin_anew()
     world.play(bandit, 10, task=0)
     assert rows_in_tables(store) == 60
@@ -178,7 +186,7 @@ def test_a_tail_begins_anew_in_the_same_file(store, monkeypatch):
     monkeypatch.setattr(module, "SIZE", 40_000)
     monkeypatch.setattr(module, "LARGEST", 10_000)
     world, bandit = World(), SafeBandit(path=store, refits="manual", seed=1)
-    bandit._engine.store.ledger._lock = None
+    keep_in_tail(bandit)
     for i in range(12):
         world.play(bandit, 37)
         if i % 3 == 0:
