@@ -35,6 +35,7 @@ from rich.progress import track
 
 import blind  # noqa: F401  (adds its families)
 import invented  # noqa: F401  (adds its families)
+import unequal  # noqa: F401  (adds its families)
 import unseen_later  # noqa: F401  (adds its families and those of `unseen`)
 from families import FAMILIES
 from players import Live, Player, Trial, Ungated

@@ -48,7 +48,10 @@ TESTS = chosen.TESTS | chosen_online.TESTS | {
     "online/postgres/schema.py": _SHARED,
 }  # fmt: skip
 
-EXCUSED: dict[str, str] = {}  # the title of a fault, and why no test can, or need, notice it
+EXCUSED = {  # the title of a fault, and why no test can, or need, notice it
+    "learner/learner.py: 1 -> 2 (3)": "a bound's place for one request is longer, and nobody reads its second entry",
+    "safety/noise.py: 10000.0 -> 10001.0": "degrees of freedom that stand for infinitely many: no quantile tells them apart",
+}  # fmt: skip
 
 MUTANTS = sample(ROOMS, NUMBER, SEED)
 TESTS = {m.path: TESTS.get(m.path, _OTHERS) for m in MUTANTS}

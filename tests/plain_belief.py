@@ -255,11 +255,11 @@ def plain_belief(seen, decisions, confidence=0.95):
     opened = opened_of(h.open, posts, frame.dim)
     raw = residuals(plays, posts)
     spent = np.array([o.spent(plays.G[t] / noise[t], opened[t])[0] for t, o in enumerate(posts)])
-    freedom = np.maximum(plays.n - spent, 0.0)
+    freedom, lent = np.maximum(plays.n - spent, 0.0), 1e4
     if T > 1:
         square = (plays.yy.sum() + lab.yy.sum()) / (plays.n.sum() + lab.n.sum())
         settled = moderate(np.maximum(raw / np.maximum(freedom, 0.5), 1e-10 * square), freedom)
-        noise, freedom_of = settled.variance, settled.freedom
+        noise, freedom_of, lent = settled.variance, settled.freedom, settled.lent
     added = widening.odd_noise(raw / np.maximum(freedom, 1e-9), freedom, frame.dim)
     guess = np.array([o.mean for o in posts])
     unequal = widening.unequal_noise(y - (Z * guess[seen.task]).sum(axis=1), (Z**2).sum(axis=1))
@@ -281,13 +281,17 @@ def plain_belief(seen, decisions, confidence=0.95):
     std = np.sqrt(noise)
     steady = np.maximum(std, np.sqrt(noise.mean()))
     spread, miss = np.einsum("np,npq,nq->n", Z, V[seen.task], Z), y - (Z * mean[seen.task]).sum(axis=1)
-    share, louder, near = spread / loud[seen.task], np.ones(frame.dim), np.ones(len(y))
+    share, louder, near = spread / loud[seen.task], np.ones((T, frame.dim)), np.ones(len(y))
     if (share < 0.5).any():
         told = share < 0.5
         square = miss[told] ** 2 / loud[seen.task][told]
-        louder[:d] = loudness.loudness(Z[told][:, :d], square, 1 - share[told], z)
-        near = (Z[:, :d] ** 2 * louder[:d]).sum(axis=1) / (Z[:, :d] ** 2).sum(axis=1)
-    V = V * np.sqrt(np.outer(louder, louder))
+        rows = loudness.Told(seen.task[told], Z[told], square, 1 - share[told])
+        along = [
+            [(z2**2).sum() ** 2 / max((z2**4).sum(), 1e-300) for z2 in Z[seen.task == t].T] for t in range(T)
+        ]
+        common, louder = loudness.loudness(rows, np.array(along) + lent, z)
+        near = (Z**2 * common).sum(axis=1) / (Z**2).sum(axis=1)
+    V = V * np.sqrt(louder[:, :, None] * louder[:, None, :])
     spread, error = spread / steady[seen.task] ** 2, miss / steady[seen.task] / np.sqrt(near)
     told = spread < 0.5
     return {

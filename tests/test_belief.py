@@ -58,6 +58,12 @@ def test_with_few_rows_and_with_many(n):
     twin(world.seen(n, claims=False), world.T, decisions=12 * n, digits=1e-6 if n == 1 else 1e-7)
 
 
+def test_a_belief_whose_fit_passes_through_its_rows_is_its_plain_twin():
+    # four rows a task: a direction is found, but three quarters of the rows are spent
+    world = World(T=20, d=6, rank=1, noise=0.3)
+    assert twin(world.seen(4, claims=False), world.T)[0].rank == 1
+
+
 def test_a_belief_with_a_task_alone_in_its_direction_is_its_plain_twin():
     # one task twenty times as large as the others goes its own way, and nothing bears out where to
     world = World(d=8, noise=0.05)
@@ -385,3 +391,13 @@ def test_a_task_that_mostly_earns_one_value_is_as_noisy_as_the_others():
     belief = Believer().believe(Seen(*plays, task[:0], no_rows, none, none, task, X), T, T * n)
     assert belief.noise[0] > 0.9 * np.median(belief.noise)
     assert belief.steady[0] >= np.sqrt(np.mean(belief.noise**2)) * (1 - 1e-12)
+
+
+def test_rows_of_every_task_tell_of_noise_where_tasks_take_turns(monkeypatch):
+    world, looked = World(T=8, d=4), []
+    seen = world.seen(60, claims=False)  # eight tasks in turns; every eighth row is of one task
+    monkeypatch.setattr(module, "_USUAL", 60)
+    monkeypatch.setattr(module, "_A_FEATURE", 1)
+    monkeypatch.setattr(module, "loudness", lambda told, *_: looked.append(set(told.task.tolist())))
+    Believer().believe(seen, world.T, 500)
+    assert looked == [set(range(8))]

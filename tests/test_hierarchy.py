@@ -1,5 +1,7 @@
 """The hierarchical fit: both ends of its scale, what it finds when planted, and its score by numbers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -142,6 +144,12 @@ def test_labels_have_the_variance_that_they_claim_and_a_least_one():
     np.testing.assert_allclose(both.R[1], rows.plays.R[1] * np.sqrt(1 / 16 + 100))
 
 
+def test_squares_of_rewards_and_labels_are_counted_together():
+    task, Z = np.array([0, 1, 1]), np.ones((3, 2))
+    rows = rows_of(task, Z, np.array([1.0, 2.0, 3.0]), 2, labels=(task[:2], Z[:2], np.array([4.0, 5.0])))
+    assert rows.total() == (1 + 4 + 9 + 16 + 25, 5)
+
+
 def test_labels_are_no_more_exact_than_what_they_leave_unexplained():
     theta, _ = planted(4, 20, 1, 0)
     task, Z, y = plays(theta, 30, 0.5)
@@ -226,6 +234,17 @@ def test_directions_left_out_where_rows_are_few():
     theta, _ = planted(6, 12, 2, 0)
     h = fit(rows_of(*plays(theta, 2, 0.01), 12))
     assert h.shared.rank == 0  # 24 rows carry no direction of 17 parameters
+
+
+def test_a_fit_is_loose_while_nothing_is_shared_or_most_of_its_rows_are_spent():
+    theta, _ = planted(8, 40, 1, 1)
+    h = fit(rows_of(*plays(theta, 20, 0.3, 1), 40))
+    assert (h.shared.rank, h.through, h.loose) == (1, False, False)
+    for spent, through in [(0.49, False), (0.51, True)]:
+        found = replace(h, spent=spent)
+        assert (found.through, found.loose) == (through, through)
+    nothing = fit(rows_of(*plays(np.zeros((40, 8)), 20, 0.3), 40))
+    assert (nothing.shared.rank, nothing.through, nothing.loose) == (0, False, True)
 
 
 def test_what_no_row_tells_is_called_unseen():

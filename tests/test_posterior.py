@@ -191,40 +191,63 @@ def test_what_is_open_for_coefficients_is_summed_task_by_task(shape):
     close(post.learned_by(opened.products(post.c), opened.sums), post.learned(opened.of(post.c)))
 
 
-@settings(deadline=None, max_examples=40)
-@given(SHAPES)
-def test_a_play_and_its_label_may_be_one_row(shape):
+def apart(plays, noise, labels, claimed):
+    """Plays and labels as rows of their own, in units of their noise."""
+    kinds = (plays, noise), (labels, claimed)
+    R = [f.R / np.sqrt(variance)[:, None, None] for f, variance in kinds]
+    y = [f.z / np.sqrt(variance)[:, None] for f, variance in kinds]
+    return Information(np.concatenate(R, axis=1), np.concatenate(y, axis=1), plays.R.shape[1])
+
+
+@settings(deadline=None, max_examples=60)
+@given(SHAPES, st.integers(0, 3), st.integers(-2, 2))
+def test_a_play_and_its_label_may_be_one_row(shape, others, more):
+    """Of any labels, the first `others` of a task being of other features, and `more` labels than plays."""
     T, r, p, k, seed = shape
     info, shared, opened = case(T, r, p, k, seed)
     rng = np.random.default_rng(seed)
-    n, nothing = np.full(T, float(r)), np.zeros(T)
+    m, n, nothing = max(r + more, 1), np.full(T, float(r)), np.zeros(T)
+    labelled = rng.normal(size=(T, m, p))
+    labelled[:, : min(r, m)] = info.R[:, : min(r, m)]
+    labelled[0, :others] += 1.0
     plays = Factors(info.R, rng.normal(size=(T, r)), nothing, nothing, n)
-    labels = Factors(info.R.copy(), rng.normal(size=(T, r)), nothing, nothing, n)
+    labels = Factors(labelled, rng.normal(size=(T, m)), nothing, nothing, n)
     noise, claimed = rng.uniform(0.1, 2.0, T), rng.uniform(0.001, 0.1, T)
-    rows = Rows(plays, labels, claimed, n)
-    assert rows.paired
-    apart = Posterior(Information.of(plays, noise, labels, claimed), shared)
-    paired = Posterior(rows.information(noise, 0.0), shared)
-    assert paired.W.shape[1] == r
+    one = Rows(plays, labels, claimed, n).information(noise, 0.0)
+    both, found = Posterior(apart(plays, noise, labels, claimed), shared), Posterior(one, shared)
     for name in ("mean", "Q", "K", "H", "w"):
-        close(getattr(paired, name), getattr(apart, name))
-    close(paired.play_squares(noise), apart.play_squares(noise))
-    close(paired.label_squares(claimed), apart.label_squares(claimed))
-    for found, wanted in zip(
-        paired.spent(paired.learned(opened)), apart.spent(apart.learned(opened)), strict=True
+        close(getattr(found, name), getattr(both, name))
+    close(found.play_squares(noise), both.play_squares(noise))
+    close(found.label_squares(claimed), both.label_squares(claimed))
+    for spent, wanted in zip(
+        found.spent(found.learned(opened)), both.spent(both.learned(opened)), strict=True
     ):
-        close(found, wanted)
-    one = rows.information(noise, 0.0).of_tasks(slice(0, 1))
-    close(Posterior(one, shared).play_squares(noise[:1]), apart.play_squares(noise)[:1])
+        close(spent, wanted)
+    first = Posterior(one.of_tasks(slice(0, 1)), shared)
+    close(first.play_squares(noise[:1]), both.play_squares(noise)[:1])
 
 
-def test_labels_of_other_features_are_rows_of_their_own():
-    R = np.ones((1, 2, 3))
-    none, n = np.zeros(1), np.full(1, 2.0)
-    plays, labels = (Factors(X, np.ones((1, 2)), none, none, n) for X in (R, R + np.eye(3)[:2]))
-    assert not Rows(plays, labels, np.ones(1), n).paired
-    assert Rows(plays, labels, np.ones(1), n).information(np.ones(1), 0.0).R.shape == (1, 4, 3)
-    assert not Rows(plays, Factors.none(1, 3), np.ones(1), n).paired
+def rows_of(played, labelled):
+    """How many rows those of one task (r, 1) are together."""
+    plays, labels = (
+        Factors(
+            np.reshape(x, (1, -1, 1)),
+            np.ones((1, len(x))),
+            np.zeros(1),
+            np.zeros(1),
+            np.full(1, float(len(x))),
+        )
+        for x in (played, labelled)
+    )
+    return Rows(plays, labels, np.ones(1), plays.n).information(np.ones(1), 0.0).R.shape[1]
+
+
+def test_only_labels_of_other_features_are_rows_of_their_own():
+    assert rows_of([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]) == 3
+    assert rows_of([1.0, 2.0, 3.0], [1.0, 5.0, 3.0]) == 4
+    assert rows_of([1.0, 2.0, 3.0], [4.0, 5.0, 6.0]) == 6
+    assert rows_of([1.0, 2.0], [1.0, 2.0, 3.0]) == 3
+    assert rows_of([1.0, 2.0], []) == 2
 
 
 def test_inverse_roots():

@@ -81,12 +81,13 @@ def _least(widths: _Widths, heights: Float) -> Int:
 
 
 def exploring(rows: int | None, belief: Belief) -> int | None:
-    """Rows of a design of which only `EXPLORED` explores: at least two explored ones for each coefficient.
+    """Rows of a design of which only `EXPLORED` explores: at least four explored ones for each coefficient.
 
     The formula splits rows like water; where noise is small it would be content with a tenth of an explored
-    row. One row fixes a coefficient, a second one shows how far off it is.
+    row. One row fixes a coefficient, a second one shows how far off it is, and how loud rewards are along it
+    counts as known only after a few more.
     """
-    return rows and max(rows, int(np.ceil(2 * belief.frame.dim / EXPLORED)))
+    return rows and max(rows, int(np.ceil(4 * belief.frame.dim / EXPLORED)))
 
 
 class _Widths:

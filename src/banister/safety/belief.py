@@ -36,7 +36,7 @@ class Belief:
         labelled: (T,) whether claimed baseline rewards count; label_error: the error of an exact one.
         known: (T,) whether the task had rows.
         usual: standardised residuals of the rows, sorted.
-        loud: (d,) by how much noise along each feature exceeds the common level; empty where it does not.
+        loud: (p,) by how much noise along each feature exceeds the common level; empty where it does not.
         rank: shared directions; claims: what was found about claimed baseline rewards.
         start: where the next fit begins, in these coordinates.
     """

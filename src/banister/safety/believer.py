@@ -14,14 +14,12 @@ Rows come by blocks of tasks (`gathering`); covariances of very many tasks are k
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 from scipy.stats import t as student
-from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from banister.data import Float, Int
 from banister.errors import SettingError
@@ -34,21 +32,22 @@ from banister.safety.gathering import Gathered, Labels, Old, Part
 from banister.safety.given import Doubts, given, joined, widened
 from banister.safety.hierarchy import Hierarchy, Start
 from banister.safety.labels import Claims, Trust, trust
-from banister.safety.loudness import EVEN, local, loudness
-from banister.safety.noise import Moderated, lifted, moderate
+from banister.safety.loudness import EVEN, Loudness, Told, local, loudness, rows_along
+from banister.safety.noise import LEAST_FREEDOM, MANY, Moderated, lifted, moderate
 from banister.safety.passes import LEAST_NOISE, fit
 from banister.safety.past import Past
 from banister.safety.posterior import Shared
 from banister.safety.rows import mean_square
 from banister.safety.seen import Seen, latest, most_common, telling
 from banister.safety.stored import Storing
+from banister.solver.threads import one_thread
 from banister.solver.work import HERE, Workers
 
 _SAMPLED = 256  # tasks from which what is shared is learned; more make its error small beside a task's own
-_USUAL = 1024  # residuals kept to know what is usual
+_USUAL = 1024  # residuals kept to know what is usual, if there are no more than 128 features
+_A_FEATURE = 8  # of them for each feature, to know its noise
 _INTERPOLATED = 0.5  # share of a row that the fit spent on it, beyond which its residual tells nothing
 _AUDIBLE = 1.2  # of the loudest feature's variance, below which bounds of many tasks are not made again
-_LEAST_FREEDOM = 3.0  # of Student's quantile; with fewer its tails have no variance
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,13 +82,8 @@ class Believer:
         dim = seen.X.shape[1]
         if not telling(seen.y, dim + 1, seen.past):
             return Belief.none(n_tasks, dim)
-        with _threads().limit(limits=1):  # matrices are small: a second thread doubles the time
+        with one_thread():
             return _Making(self, seen, n_tasks, decisions, last).belief()
-
-
-@cache
-def _threads() -> ThreadpoolController:
-    return ThreadpoolController()
 
 
 class _Settled(NamedTuple):
@@ -117,11 +111,15 @@ class _Widened(NamedTuple):
     away: Float | PerTask
 
 
+def _some(n: int, most: int) -> Int:
+    """All of n, or a fixed random sample: every m-th row is of the same tasks where they take turns."""
+    return np.arange(n) if n <= most else np.sort(np.random.default_rng(n).choice(n, most, replace=False))
+
+
 def _louder(V: Float, loud: Float) -> Float:
-    """Covariances (T, p, p), wider along features (d,) whose noise is larger; an intercept's is common."""
-    root = np.ones(V.shape[1])
-    root[: len(loud)] = np.sqrt(loud)
-    wider: Float = V * np.outer(root, root)  # symmetric to the last bit: models are kept as triangles
+    """Covariances (T, p, p), wider along features (T, p) whose noise is larger."""
+    root = np.sqrt(loud)
+    wider: Float = V * (root[:, :, None] * root[:, None, :])  # symmetric to the last bit, as models are kept
     return wider
 
 
@@ -130,14 +128,19 @@ class _Checked(NamedTuple):
 
     Attributes:
         task, Z: of the row; error: its residual; spread: variance of what is believed of it.
-        loud: (d,) how much louder than the common level rewards are along each feature.
+        loud: how much louder than their task's level rewards are along each feature; None: not known.
     """
 
     task: Int
     Z: Float
     error: Float
     spread: Float
-    loud: Float
+    loud: Loudness | None
+
+    @property
+    def common(self) -> Float:
+        """(p,) of all tasks; empty where nothing is known of it."""
+        return EVEN if self.loud is None else self.loud.common
 
 
 class _Making:
@@ -165,17 +168,18 @@ class _Making:
         trusted = self._trust()
         data = self._gathered(trusted)
         start = self._start(trusted)
-        hierarchy = fit(data.sample(self._sampled()), start, self.by.rank)
+        hierarchy = fit(data.sample(_some(len(self.tasks), _SAMPLED)), start, self.by.rank)
         settled = self._settle(data, hierarchy)
         kappa = widening.tails(len(self.tasks), hierarchy.shared.rank, self.z)
         wide = Shared(
             hierarchy.shared.mu, np.sqrt(kappa) * hierarchy.shared.L, widening.left_over(hierarchy, kappa)
         )
         wider = self._widen(data, hierarchy, wide, settled)
-        checked = self._check(wider, np.sqrt(settled.unequal * settled.noise.variance))
-        most = float(checked.loud.max(initial=1.0))
+        checked = self._check(wider, settled)
+        most = float(checked.common.max(initial=1.0))
         if not isinstance(wider.V, PerTask):
-            wider = wider._replace(V=_louder(wider.V, checked.loud))
+            if checked.loud is not None:
+                wider = wider._replace(V=_louder(wider.V, self._placed(checked.loud.each)))
         elif most > _AUDIBLE:  # rows of many tasks know one noise: that of the loudest feature
             wider = self._widen(data, hierarchy, wide, settled._replace(unequal=most * settled.unequal))
         began = self.n_rows if start is None else start.rows
@@ -213,13 +217,6 @@ class _Making:
         )
         telling = np.where(most > 1, n - most, n)
         return Gathered(self.frame, self.task, s.X, self.y, s.is_baseline, labels, used, telling, old)
-
-    def _sampled(self) -> Int:
-        """All tasks, or a fixed random sample of many."""
-        T = len(self.tasks)
-        if T <= _SAMPLED:
-            return np.arange(T)
-        return np.sort(np.random.default_rng(T).choice(T, _SAMPLED, replace=False))
 
     def _start(self, trusted: Trust) -> Start | None:
         """The last fit's result; None where the fit should start from nothing.
@@ -292,7 +289,7 @@ class _Making:
         began: int,
     ) -> Belief:  # fmt: skip
         """Every task's numbers in their places; those without rows are not known."""
-        freedom = np.maximum(noise.freedom, _LEAST_FREEDOM)
+        freedom = np.maximum(noise.freedom, LEAST_FREEDOM)
         return Belief(
             frame=self.frame,
             mean=self._placed(wide.mean),
@@ -305,7 +302,7 @@ class _Making:
             label_error=float(np.sqrt(hierarchy.label_level)),
             known=self._placed(np.ones(len(self.tasks), dtype=bool)),
             usual=self._usual(checked, steady(np.sqrt(noise.variance))),
-            loud=checked.loud,
+            loud=checked.common,
             rank=hierarchy.shared.rank,
             claims=trusted.verdict,
             start=Start(hierarchy.shared, hierarchy.level, began),
@@ -318,24 +315,40 @@ class _Making:
         placed[self.tasks] = values
         return placed
 
-    def _check(self, wide: _Widened, noise: Float) -> _Checked:
-        """Compare (some) rows with the belief made from them and from noise of deviations (T,)."""
-        rows = np.arange(0, len(self.y), max(1, len(self.y) // _USUAL))
+    def _check(self, wide: _Widened, settled: _Settled) -> _Checked:
+        """Compare (some) rows with the belief made from them."""
+        noise = np.sqrt(settled.unequal * settled.noise.variance)
+        rows = _some(len(self.y), max(_USUAL, _A_FEATURE * self.frame.dim))
         task, Z = self.task[rows], self.frame.rows(self.seen.X[rows])
         error = self.y[rows] - np.einsum("np,np->n", Z, wide.mean[task])
         spread = self._spread(wide.V, self.seen.task[rows], Z)
-        share, d = spread / noise[task] ** 2, len(self.frame.scale)
+        share = spread / noise[task] ** 2
         told = share < _INTERPOLATED
-        square = (error[told] / noise[task[told]]) ** 2
-        loud = loudness(Z[told, :d], square, 1 - share[told], self.z) if told.any() else EVEN
-        return _Checked(task, Z, error, spread, loud)
+        telling = Told(task[told], Z[told], (error[told] / noise[task[told]]) ** 2, 1 - share[told])
+        freedom = self._freedom(settled.noise.lent, many=isinstance(wide.V, PerTask))
+        return _Checked(task, Z, error, spread, loudness(telling, freedom, self.z) if told.any() else None)
+
+    def _freedom(self, lent: float, *, many: bool) -> Float:
+        """Degrees of freedom behind each task's noise along each feature: lent by others, and its own rows.
+
+        (T, p), or (T, 1) without limit where others lend enough, or tasks have no bounds of their own along
+        features. Rows of long ago are taken to be like the others.
+        """
+        T = len(self.tasks)
+        if many or lent >= MANY:
+            return np.full((T, 1), np.inf)
+        latest = np.bincount(self.task, minlength=T)
+        old = np.bincount(self.place[self.past.of], weights=self.past.n, minlength=T)
+        along = rows_along(self.task, self.frame.rows(self.seen.X), T)
+        return lent + along * (1 + old / np.maximum(latest, 1))[:, None]
 
     def _usual(self, checked: _Checked, noise: Float) -> Float:
         """Residuals of rows as they would be had the row not been in the fit, standardised, sorted."""
         share = checked.spread / noise[checked.task] ** 2
         told = share < _INTERPOLATED
-        usual = noise[checked.task[told]] * np.sqrt(local(checked.Z[told, : len(checked.loud)], checked.loud))
-        return np.sort(checked.error[told] / (usual * np.sqrt(1 - share[told])))
+        near = local(checked.Z[told], checked.common)
+        usual = noise[checked.task[told]] * np.sqrt(near * (1 - share[told]))
+        return np.sort(checked.error[told] / usual)
 
     @staticmethod
     def _spread(V: Float | PerTask, task: Int, Z: Float) -> Float:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from banister.data import Float, Int
+from banister.safety.pairs import Merged, Pairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,30 +74,12 @@ class Factors:
         return Factors(self.R[tasks], self.z[tasks], self.rest[tasks], self.yy[tasks], self.n[tasks])
 
 
-class Pairs(NamedTuple):
-    """Plays and labels of the same features, each pair one row.
-
-    Attributes:
-        share: (T,) of a row's information, what its play gives.
-        play, label: (T, r) how far the two lie from their weighted mean, in units of their own noise.
-    """
-
-    share: Float
-    play: Float
-    label: Float
-
-    @classmethod
-    def of(cls, play: Float, a: Float, label: Float, b: Float) -> Pairs:
-        """Of rewards and labels (T, r) with roots of their precisions, (T,) each."""
-        share, apart = a**2 / (a**2 + b**2), play - label
-        return cls(share, ((1 - share) * a)[:, None] * apart, -(share * b)[:, None] * apart)
-
-
 @dataclass(frozen=True, eq=False)
 class Information:
     """Rows in units of their noise: `R` (T, r, p) and `y` (T, r).
 
-    The first `plays` of them come from plays, the others from labels; or, with `pairs`, each from both.
+    The first `plays` of them come from plays, the others from labels; or, with `pairs`, each from what its
+    shares say.
     """
 
     R: Float
@@ -106,22 +88,10 @@ class Information:
     pairs: Pairs | None = None
 
     @classmethod
-    def of(
-        cls, plays: Factors, noise: Float, labels: Factors, label_variance: Float, *, paired: bool = False
-    ) -> Information:
-        """Plays with variances `noise` (T,), labels with `label_variance` (T,); `paired` if they agree."""
-        a, b = 1 / np.sqrt(noise), 1 / np.sqrt(label_variance)
-        if labels.R.shape[1] == 0:
-            return cls(plays.R * a[:, None, None], plays.z * a[:, None], plays.R.shape[1])
-        if paired:
-            pairs, root = Pairs.of(plays.z, a, labels.z, b), np.sqrt(a**2 + b**2)
-            middle = pairs.share[:, None] * plays.z + (1 - pairs.share)[:, None] * labels.z
-            return cls(plays.R * root[:, None, None], middle * root[:, None], plays.R.shape[1], pairs)
-        return cls(
-            np.concatenate([plays.R * a[:, None, None], labels.R * b[:, None, None]], axis=1),
-            np.concatenate([plays.z * a[:, None], labels.z * b[:, None]], axis=1),
-            plays.R.shape[1],
-        )
+    def of(cls, rows: Merged, noise: Float, label_variance: Float) -> Information:
+        """Plays with variances `noise` (T,), labels with `label_variance` (T,)."""
+        R, y, pairs = rows.weighed(noise, label_variance)
+        return cls(R, y, R.shape[1], pairs)
 
     def of_tasks(self, tasks: Int | slice) -> Information:
         """That of some tasks."""

@@ -259,19 +259,15 @@ class Posterior:
     def play_squares(self, noise: Float) -> Float:
         """Σ of squared residuals of the rows of plays, (T,), for their variances (T,)."""
         left, pairs = self.left, self.info.pairs
-        if pairs is None:
-            left = left[:, : self.info.plays]
-        else:
-            left = np.sqrt(pairs.share)[:, None] * left + pairs.play
+        plays = self.info.plays
+        left = left[:, :plays] if pairs is None else np.sqrt(pairs.share) * left + pairs.play
         return noise * _sum("tr,tr->t", left, left)
 
     def label_squares(self, variance: Float) -> Float:
         """The same of the rows of labels."""
         left, pairs = self.left, self.info.pairs
-        if pairs is None:
-            left = left[:, self.info.plays :]
-        else:
-            left = np.sqrt(1 - pairs.share)[:, None] * left + pairs.label
+        plays = self.info.plays
+        left = left[:, plays:] if pairs is None else np.sqrt(1 - pairs.share) * left + pairs.label
         return variance * _sum("tr,tr->t", left, left)
 
     def spent(self, learned: Float) -> tuple[Float, Float]:
@@ -282,7 +278,7 @@ class Posterior:
         own = 1.0 - _sum("tri,tri->ti", self.G, self.PG)
         plays, total = own[:, : self.info.plays].sum(axis=1), own.sum(axis=1)
         if self.info.pairs is not None:
-            plays = self.info.pairs.share * total
+            plays = (self.info.pairs.share * own).sum(axis=1)
         shared = _sum("trs,trs->t", learned, self.PG @ _turned(self.PG))
         more: Float = 1.0 + shared / np.maximum(total, 1e-300)
         return plays * more, (total - plays) * more

@@ -10,6 +10,7 @@ import numpy as np
 
 from banister.data import Float, Int
 from banister.safety.factors import Factors, Information
+from banister.safety.pairs import Merged
 
 _MOST_RANK = 15  # directions; beyond, the left-over D is as good and cheaper
 
@@ -64,13 +65,12 @@ class Rows:
             noise: (T,) variance of each task's rewards.
             label_level: the least variance of a label, whatever it claims.
         """
-        variance = np.maximum(self.claimed, label_level)
-        return Information.of(self.plays, noise, self.labels, variance, paired=self.paired)
+        return Information.of(self.merged, noise, np.maximum(self.claimed, label_level))
 
     @cached_property
-    def paired(self) -> bool:
-        """Whether labels are of what was played: then a play and its label are one row, at half the cost."""
-        return np.array_equal(self.plays.R, self.labels.R)
+    def merged(self) -> Merged:
+        """Plays and labels, of the same features one row."""
+        return Merged.of(self.plays, self.labels)
 
     def total(self) -> tuple[float, float]:
         """The sum of squares of rewards and labels, and how many there are."""

@@ -23,12 +23,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.stats import norm
-from scipy.stats import t as student
 
 from banister.data import Float, Int
 from banister.safety.factors import Information
 from banister.safety.hierarchy import Hierarchy
+from banister.safety.noise import LEAST_FREEDOM, wider
 from banister.safety.passes import outlying
 from banister.safety.posterior import Posterior, Shared
 
@@ -36,7 +35,6 @@ HIDDEN = 25.0  # see the module's fifth point: 1 / 0.2²
 _SURE = 3.0  # standard errors from which a coordinate's left-over is its own, not the common level
 _SIGNIFICANT = 2.0  # standard errors beyond which the common level counts as seen
 _LARGEST = 100.0  # times τ0²: no coordinate explains more than a hundred times the rewards' mean square
-_LEAST_ROWS = 3.0  # degrees of freedom: with fewer Student's tails have no variance
 _ALONE = 0.5  # of a task's leverage on its directions: beyond, it says more of them than all others together
 _ODD = 2.0  # standard deviations of a task's score beyond which its left-over is of its own size
 _ODD_STEPS = 10
@@ -49,7 +47,7 @@ def tails(n_tasks: int, rank: int, z: float) -> float:
         >>> round(tails(1000, 2, 4.0), 2), round(tails(20, 0, 4.0), 2)
         (1.01, 1.63)
     """
-    return float(student.isf(norm.sf(z), max(n_tasks - rank - 1, 1)) / z) ** 2
+    return float(wider(np.array(max(n_tasks - rank - 1, 1)), z))
 
 
 def of_own_size(rows: Float, tails: float, z: float) -> Float:
@@ -63,9 +61,8 @@ def of_own_size(rows: Float, tails: float, z: float) -> Float:
         >>> of_own_size(np.array([5.0, 19.0, 100.0]), tails(20, 0, 4.0), 4.0).round(2)
         array([5.79, 1.  , 1.  ])
     """
-    freedom, whose = np.unique(np.maximum(rows, _LEAST_ROWS), return_inverse=True)
-    wider: Float = (student.isf(norm.sf(z), freedom) / z) ** 2 / tails
-    return np.maximum(wider, 1.0)[whose]
+    found: Float = np.maximum(wider(np.maximum(rows, LEAST_FREEDOM), z) / tails, 1.0)
+    return found
 
 
 def alone(w: Float, L: Float) -> Float:
@@ -171,15 +168,21 @@ class Leaning:
         return added
 
 
-def means(task: Int, Z: Float, n_tasks: int) -> tuple[Float, Float]:
-    """The mean of each task's rows (n, d), (T, d), and how many there are, (T,)."""
+def sums(task: Int, Z: Float, n_tasks: int) -> Float:
+    """The sum of each task's rows (n, d), (T, d)."""
     n = np.bincount(task, minlength=n_tasks)
-    sums = np.zeros((n_tasks, Z.shape[1]))
+    found = np.zeros((n_tasks, Z.shape[1]))
     some = np.flatnonzero(n)
     if len(some):
         starts = (np.cumsum(n) - n)[some]
-        sums[some] = np.add.reduceat(Z[np.argsort(task, kind="stable")], starts, axis=0)
-    return sums / np.maximum(n, 1)[:, None], n.astype(float)
+        found[some] = np.add.reduceat(Z[np.argsort(task, kind="stable")], starts, axis=0)
+    return found
+
+
+def means(task: Int, Z: Float, n_tasks: int) -> tuple[Float, Float]:
+    """The mean of each task's rows (n, d), (T, d), and how many there are, (T,)."""
+    found = np.bincount(task, minlength=n_tasks).astype(float)
+    return sums(task, Z, n_tasks) / np.maximum(found, 1.0)[:, None], found
 
 
 def unequal_noise(error: Float, weight: Float) -> float:
