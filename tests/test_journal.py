@@ -59,16 +59,17 @@ class History:
 
 @pytest.fixture
 def short(monkeypatch):
-    """Files of some 40 rows, filed 64 at a time."""
+    """Files of some 40 rows, filed 32 at a time after the first 64."""
     monkeypatch.setattr(journal, "_LATEST", 20)
-    monkeypatch.setattr(journal, "_FILED", 64)
+    monkeypatch.setattr(journal, "_FIRST", 64)
+    monkeypatch.setattr(journal, "_FILED", 32)
 
 
 @pytest.fixture
 def level_noise(monkeypatch):
     """Rows themselves say how noise depends on features; sums cannot, so it is taken to be level here."""
     monkeypatch.setattr(widening, "unequal_noise", lambda *_: 1.0)
-    monkeypatch.setattr(believer, "loudness", lambda Z, *_: np.ones(Z.shape[1]))
+    monkeypatch.setattr(believer, "loudness", lambda *_: None)
 
 
 def believed(memory):
@@ -120,6 +121,7 @@ def test_periods_say_what_their_rows_said(short, monkeypatch, labels):
 def test_units_do_not_matter(features, rewards):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(journal, "_LATEST", 20)
+        patch.setattr(journal, "_FIRST", 64)
         patch.setattr(journal, "_FILED", 64)
         plain = believed(History().memory())
         found = believed(History().memory(features=10.0**features, rewards=10.0**rewards))

@@ -90,6 +90,9 @@ def test_decide(lived, change, says):
 
 MANY = [
     ({"tasks": "shop-0"}, "one label per request"), ({"tasks": ["a", 1]}, "request 1: task"),
+    ({"tasks": ["a", ""]}, "request 1: task"), ({"tasks": ["a", "b\0"]}, "request 1: task"),
+    ({"tasks": ["ä", "\ud800"]}, "request 1: task"), ({"baselines": [0, -1]}, "request 1: baseline"),
+    ({"baselines": [0, 10**30]}, "request 1: baseline"), ({"baselines": [0, True]}, "request 1: baseline"),
     ({"tasks": ["a"]}, "1 tasks"), ({"actions": np.ones((3, 3, 8))}, "3 action sets"),
     ({"actions": np.ones((2, 3, 9))}, "9 features"), ({"actions": [A, np.ones((3, 2))]}, "request 1"),
     ({"actions": np.full((2, 3, 8), np.nan)}, "nan"), ({"baselines": [0]}, "baselines"),

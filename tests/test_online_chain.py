@@ -130,3 +130,24 @@ def test_no_text_moves_from_one_field_to_the_next():
 def test_models_carry_the_counts_of_their_time(lived):
     record = lived._engine.store.ledger.models()[-1]
     assert (record.decisions, record.rewards, record.drifts) == (60, 60, 0)
+
+
+@pytest.mark.parametrize("m", [1, 24, 25, 26, 60])
+def test_many_rows_are_written_as_one_by_one(tmp_path, m):
+    """Whole statements of several rows, and what is left over: the same rows either way."""
+    rng = np.random.default_rng(m)
+    actions, tasks = rng.normal(size=(m, 3, 2)), [f"shop-{i % 3}" for i in range(m)]
+    found = []
+    for name in ("many", "single"):
+        with SafeBandit(path=tmp_path / name, refits="manual", seed=1) as bandit:
+            if name == "many":
+                made = bandit.decide_many(tasks, actions, baselines=[1] * m)
+            else:
+                made = [bandit.decide(t, a, baseline=1) for t, a in zip(tasks, actions, strict=True)]
+            bandit.reward_many([d.id for d in made], [float(d.id) for d in made])
+            assert bandit.audit().passed
+            kept = [record for _, _, record in bandit._engine.store.ledger.entries()]
+        timeless = (r._replace(time=0.0) if "time" in r._fields else r for r in kept)
+        found.append(sorted(r.content() for r in timeless))
+    assert found[0] == found[1]
+    assert len(found[0]) == 2 * m + min(m, 3)

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from banister.errors import ModelFileError
 from banister.learner.blocks import Blocks
 from banister.learner.memory import SAMPLE
 from banister.online._digest import digests
+from banister.online.door import squares_finite
 from banister.online.files import write_atomically
 from banister.online.ledger import Played, Rewarded
 from banister.online.model import Marks, Model
@@ -121,7 +123,7 @@ def test_rows_needed_by_hand():
     three = np.repeat(one, 3, axis=0)
     assert rows_needed(belief, 0, three, np.array([4.0, 1.0, 0.1]), everything) == 4
     # at least two explored rows for each coefficient; nothing more where nothing is needed
-    assert [exploring(n, belief) for n in (4, 1000, 0, None)] == [80, 1000, 0, None]
+    assert [exploring(n, belief) for n in (4, 1000, 0, None)] == [160, 1000, 0, None]
 
 
 def test_the_allowance_for_the_left_over_shrinks_with_the_variance():
@@ -294,3 +296,10 @@ def test_rows_of_others_come_after_those_that_wait():
     store.learn_block(Rewarded(*one, np.full(1, np.nan)))
     rewards = store.memory.snapshot().plays.rows()[2]
     np.testing.assert_array_equal(rewards, [0.25, 0.5])
+
+
+@settings(deadline=None)
+@given(arrays(np.float64, st.integers(1, 40), elements=st.floats(allow_nan=True, allow_infinity=True)))
+def test_numbers_that_are_not_finite_or_too_large_are_found(numbers):
+    with np.errstate(over="ignore", invalid="ignore"):
+        assert squares_finite(numbers) == np.isfinite(np.sum(numbers**2))

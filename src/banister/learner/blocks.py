@@ -11,17 +11,24 @@ _BLOCK = 4096
 
 
 class Blocks:
-    """Rows that grow by appending and never move: no decision must wait for the copy of a long column."""
+    """Rows that grow by appending and never move: no decision must wait for the copy of a long column.
 
-    def __init__(self, width: int = 0, dtype: Any = np.float64) -> None:
-        self._shape: tuple[int, ...] = (_BLOCK, width) if width else (_BLOCK,)
+    Args:
+        width: of a row; 0 for numbers.
+        dtype: theirs.
+        block: rows for which room is made at once.
+    """
+
+    def __init__(self, width: int = 0, dtype: Any = np.float64, block: int = _BLOCK) -> None:
+        self._block = block
+        self._shape: tuple[int, ...] = (block, width) if width else (block,)
         self._dtype = dtype
         self._blocks: list[NDArray[Any]] = []
         self.size = 0
 
     def add(self, value: Any) -> None:
         """One row."""
-        place = self.size % _BLOCK
+        place = self.size % self._block
         if place == 0:
             self._blocks.append(np.empty(self._shape, self._dtype))
         self._blocks[-1][place] = value
@@ -31,18 +38,18 @@ class Blocks:
         """Many rows."""
         start = 0
         while start < len(values):
-            place = self.size % _BLOCK
+            place = self.size % self._block
             if place == 0:
                 self._blocks.append(np.empty(self._shape, self._dtype))
-            part = values[start : start + _BLOCK - place]
+            part = values[start : start + self._block - place]
             self._blocks[-1][place : place + len(part)] = part
             self.size += len(part)
             start += len(part)
 
     def pieces(self, first: int = 0) -> list[NDArray[Any]]:
         """Views of the rows from `first` on, in order; untouched by what is added later."""
-        views = [b[: min(_BLOCK, self.size - i * _BLOCK)] for i, b in enumerate(self._blocks)]
-        skipped, offset = divmod(first, _BLOCK)
+        views = [b[: min(self._block, self.size - i * self._block)] for i, b in enumerate(self._blocks)]
+        skipped, offset = divmod(first, self._block)
         rest = views[skipped:]
         return [rest[0][offset:], *rest[1:]] if rest else [np.empty((0, *self._shape[1:]), self._dtype)]
 
@@ -50,8 +57,8 @@ class Blocks:
 class Table:
     """Columns of rows of one kind: task first, decision number last (0 for logs)."""
 
-    def __init__(self, *columns: Blocks) -> None:
-        self.columns = (Blocks(dtype=np.int64), *columns, Blocks(dtype=np.int64))
+    def __init__(self, *columns: Blocks, block: int = _BLOCK) -> None:
+        self.columns = (Blocks(dtype=np.int64, block=block), *columns, Blocks(dtype=np.int64, block=block))
 
     def __len__(self) -> int:
         return self.columns[0].size

@@ -1,9 +1,10 @@
 """Rows of one kind, for years: the latest of each task as they came, older ones as periods.
 
-Rows are taken in as they come and filed by task every `_FILED`. A task's file that has grown long enough
-gives its oldest rows to a period (`safety.past`), and periods of equal age are joined, so that a file holds
-some rows and a handful of periods, however long its history is. When that happens depends on the order of the
-rows and on nothing else: a journal that is filled again from the same rows is the same to the last bit.
+Rows are taken in as they come and filed by task: the first `_FIRST` together, later ones `_FILED` at a time.
+A task's file that has grown long enough gives its oldest rows to a period (`safety.past`), and periods of
+equal age are joined, so that a file holds some rows and a handful of periods, however long its history is.
+When that happens depends on the order of the rows and on nothing else: a journal that is filled again from
+the same rows is the same to the last bit.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from banister.learner.blocks import Blocks, Table
 from banister.safety.parts import Parts
 from banister.safety.past import Period, Start
 from banister.safety.wild import tame
+from banister.solver.threads import one_thread
 
-_FILED = 4096  # rows that are filed at once: a few milliseconds
+_FIRST = 4096  # rows that tell where factors start and which features are in parts
+_FILED = 256  # rows that are filed at once: few enough that hardly more than one file is folded by one call
 _LATEST = 400  # rows of a task that stay rows: those that pairs are compared of, and what is usual
 _GOLDEN = 0.6180339887498949  # multiples of it spread evenly: not all tasks' files shall be long at once
 
@@ -47,14 +50,21 @@ class Journal:
         stays: Callable[..., Bool] | None,
     ) -> None:
         self._dim, self._kinds, self._sums, self._stays = dim, kinds, sums, stays
+        self._start: Start | None = None
         self._inbox = self._table()
         self._files: dict[int, _File] = {}
         self._size = 0
-        self._start: Start | None = None
         self.tail: Table | None = None
 
     def _table(self) -> Table:
-        return Table(Blocks(self._dim), Blocks(), *(Blocks(dtype=kind) for kind in self._kinds))
+        block = self._filed
+        further = (Blocks(dtype=kind, block=block) for kind in self._kinds)
+        return Table(Blocks(self._dim, block=block), Blocks(block=block), *further, block=block)
+
+    @property
+    def _filed(self) -> int:
+        """How many rows are filed at once."""
+        return _FIRST if self._start is None else _FILED
 
     def __len__(self) -> int:
         """How many rows there ever were."""
@@ -70,7 +80,7 @@ class Journal:
         self._size += 1
         if self.tail is not None:
             self.tail.add(*values)
-        if len(self._inbox) == _FILED:
+        if len(self._inbox) == self._filed:
             self._file()
 
     def extend(self, *values: NDArray[Any]) -> None:
@@ -80,26 +90,30 @@ class Journal:
         start, n = 0, len(values[0])
         self._size += n
         while start < n:
-            stop = min(start + _FILED - len(self._inbox), n)
+            stop = min(start + self._filed - len(self._inbox), n)
             self._inbox.extend(*(v[start:stop] for v in values))
             start = stop
-            if len(self._inbox) == _FILED:
+            if len(self._inbox) == self._filed:
                 self._file()
 
     def _file(self) -> None:
         """The inbox's rows to their tasks' files."""
         columns = [np.concatenate(pieces) for pieces in self._inbox.pieces()]
-        self._inbox = self._table()
         if self._start is None:
             self._start = Start.of(columns[1])
+        self._inbox = self._table()
         order = np.argsort(columns[0], kind="stable")
         task, *rest = (column[order] for column in columns)
         starts = np.flatnonzero(np.r_[True, task[1:] != task[:-1]])
-        for start, stop in zip(starts, [*starts[1:], len(task)], strict=True):
-            t = int(task[start])
-            if t not in self._files:
-                self._files[t] = _File(t, self._dim, [column[:0] for column in rest])
-            self._files[t].append([column[start:stop] for column in rest], self._fold)
+        with one_thread():  # so that a journal filled again on another machine has the same bits
+            for start, stop in zip(starts, [*starts[1:], len(task)], strict=True):
+                self._file_of(int(task[start]), rest).append([c[start:stop] for c in rest], self._fold)
+
+    def _file_of(self, task: int, columns: Columns) -> _File:
+        """A task's file, made when its first rows come; `columns` are of the kinds that it keeps."""
+        if task not in self._files:
+            self._files[task] = _File(task, self._dim, [column[:0] for column in columns])
+        return self._files[task]
 
     def _fold(self, file: _File) -> None:
         """The oldest rows of a file become a period."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import count, groupby
+from itertools import groupby, repeat
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,11 @@ from banister.online.decision import Decision
 from banister.online.door import (
     Request,
     check_actions,
-    check_index,
+    check_indices,
     check_keys,
     check_number,
     check_sequence,
-    check_task,
+    check_tasks,
 )
 from banister.online.engine import Engine
 from banister.online.following import repeated
@@ -96,15 +96,15 @@ def check_batch(
     """Clean requests, or an error that names the request at fault."""
     if isinstance(tasks, str):
         raise InputError(f"tasks={tasks!r} is one task; give a sequence with one label per request.")
-    labels = [check_task(t, f"request {i}: ") for i, t in enumerate(check_sequence(tasks, "tasks"))]
+    labels = check_tasks(check_sequence(tasks, "tasks"))
     m = len(labels)
     sets = _check_sets(check_sequence(actions, "actions"), m, dim)
     if len(check_sequence(baselines, "baselines")) != m:
         raise ShapeError(f"There are {m} tasks and {len(baselines)} baselines; give one per request.")
-    index = [check_index(b, len(sets[i]), f"request {i}: ") for i, b in enumerate(_items(baselines))]
+    index = check_indices(_items(baselines), _sizes(sets))
     low, high = _check_rewards(rewards, m)
     stds, names = _check_stds(std, m), _check_apart(check_keys(keys, m))
-    return Batch(labels, sets, np.array(index, dtype=np.int64), low, high, stds, names)
+    return Batch(labels, sets, index, low, high, stds, names)
 
 
 def _check_apart(keys: list[str | None]) -> list[str | None]:
@@ -114,7 +114,13 @@ def _check_apart(keys: list[str | None]) -> list[str | None]:
     return keys
 
 
-def _items(values: Any) -> Sequence[Any]:
+def _sizes(sets: Any) -> Int:
+    """How many actions each request has, (m,)."""
+    whole = isinstance(sets, np.ndarray) and sets.ndim == 3
+    return np.full(len(sets), sets.shape[1]) if whole else np.array([len(a) for a in sets], dtype=np.int64)
+
+
+def _items(values: Any) -> list[Any]:
     return list(values.tolist() if isinstance(values, np.ndarray) else values)
 
 
@@ -257,48 +263,42 @@ def _written(engine: Engine, batch: Batch, rows: slice, tasks: Int, records: lis
 
 
 def _judged(engine: Engine, batch: Batch, rows: slice, task: Int) -> Iterator[DecisionRecord]:
-    actions, baseline = batch.stacked(rows), batch.baseline[rows]
+    """Records of one run, made of columns: what is the same for all rows is repeated."""
+    actions, baseline, m = batch.stacked(rows), batch.baseline[rows], len(task)
     low, high, std = batch.low[rows], batch.high[rows], batch.std[rows]
-    usual = actions[np.arange(len(task)), baseline]
+    usual = actions[np.arange(m), baseline]
     verdicts = engine.learner.decide(task, actions, baseline, usual, low, high, std)
     certified = verdicts.chosen >= 0
     action = np.where(certified, verdicts.chosen, baseline)
-    moved = (action != baseline).tolist()
-    usual_bytes, chosen_bytes = _rows_of(usual), _rows_of(actions[np.arange(len(task)), action])
-    now, K, keep = time.time(), actions.shape[1], engine.settings.keep_actions
-    version, samples, sampled = engine.model.version, Memory.samples, Memory.sampled
+    number, none = engine.store.ledger.next_id(), repeat(None)
     columns = zip(
-        count(engine.store.ledger.next_id()), task.tolist(), action.tolist(), baseline.tolist(),
-        certified.tolist(), verdicts.code.tolist(), verdicts.bound.tolist(), verdicts.floor.tolist(),
-        low.tolist(), high.tolist(), std.tolist(), digests(actions).tolist(), actions, batch.keys[rows],
-        usual_bytes, chosen_bytes, moved, strict=False,
+        range(number, number + m), repeat(time.time()), task.tolist(), repeat(engine.model.version),
+        action.tolist(), baseline.tolist(), certified.tolist(), [WORDS[code] for code in verdicts.code],
+        verdicts.bound.tolist(), verdicts.floor.tolist(), low.tolist(), high.tolist(), std.tolist(),
+        repeat(1.0), none, none, none, repeat(actions.shape[1]), digests(actions).tolist(),
+        _rows_of(usual), _played(actions, action, baseline), _offered(actions, number),
+        map(np.ndarray.tobytes, actions) if engine.settings.keep_actions else none, batch.keys[rows],
+        strict=False,
     )  # fmt: skip
-    make = DecisionRecord._make
-    for (
-        number,
-        t,
-        a,
-        b,
-        sure,
-        code,
-        bound,
-        floor,
-        least,
-        most,
-        error,
-        mark,
-        own,
-        key,
-        x_b,
-        x,
-        left,
-    ) in columns:
-        yield make((
-            number, now, t, version, a, b, sure, WORDS[code], bound, floor, least, most, error, 1.0, None,
-            None, None, K, mark, x_b, x if left else None,
-            own[sampled(number, K)].tobytes() if samples(number) else None,
-            own.tobytes() if keep else None, key,
-        ))  # fmt: skip
+    return map(DecisionRecord._make, columns)
+
+
+def _played(actions: Float, action: Int, baseline: Int) -> list[bytes | None]:
+    """The features of what is played, where that is not the baseline."""
+    moved = np.flatnonzero(action != baseline)
+    found: list[bytes | None] = [None] * len(action)
+    for i, row in zip(moved.tolist(), _rows_of(actions[moved, action[moved]]), strict=True):
+        found[i] = row
+    return found
+
+
+def _offered(actions: Float, first: int) -> list[bytes | None]:
+    """One action of each decision that gives one to the sample; `first` is the first decision's number."""
+    n = actions.shape[1]
+    return [
+        own[Memory.sampled(number, n)].tobytes() if Memory.samples(number) else None
+        for number, own in enumerate(actions, first)
+    ]
 
 
 def _rows_of(matrix: Float) -> list[bytes]:

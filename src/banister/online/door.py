@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Set
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from banister.data import Float, as_matrix, is_masked
+from banister.data import Float, Int, as_matrix, is_masked
 from banister.errors import InputError, NonFiniteError, ShapeError
+from banister.solver.kernels import compiled
 
 _NAN = math.nan
 
@@ -57,6 +59,16 @@ def check_task(task: Any, where: str = "") -> str:
     raise InputError(f"{where}task={task!r} must be text that is not empty, such as 'store-17'.")
 
 
+def check_tasks(tasks: Any) -> list[str]:
+    """Labels of many requests, or an error that names the request at fault."""
+    labels = list(tasks)
+    if all(type(task) is str for task in labels) and all(labels):
+        joined = "".join(labels)
+        if joined.isascii() and "\0" not in joined:  # the common case, all at once
+            return labels
+    return [check_task(task, f"request {i}: ") for i, task in enumerate(labels)]
+
+
 def check_key(key: Any) -> str | None:
     """A caller's own name for a call, or None."""
     if key is None:
@@ -90,14 +102,20 @@ def _encodable(text: str, name: str) -> str:
     return text
 
 
+@compiled
+def squares_finite(numbers):  # type: ignore[no-untyped-def]
+    """Whether the sum of squares is finite: then no number is NaN, infinite, or too large to be squared."""
+    total = 0.0
+    for i in range(numbers.shape[0]):
+        total += numbers[i] * numbers[i]
+    return math.isfinite(total)
+
+
 def check_actions(actions: Any, dim: int | None, where: str = "") -> Float:
     """(K, d) finite numbers, K at least 1."""
     if type(actions) is np.ndarray and actions.dtype == np.float64 and actions.ndim == 2:
         matrix = np.ascontiguousarray(actions)
-        flat = matrix.ravel()
-        with np.errstate(over="ignore"):
-            fine = matrix.size > 0 and math.isfinite(flat.dot(flat))
-        if not fine:
+        if matrix.size == 0 or not squares_finite(matrix.reshape(-1)):
             matrix = as_matrix(actions, f"{where}actions")
     else:
         matrix = as_matrix(actions, f"{where}actions")
@@ -151,6 +169,17 @@ def check_index(baseline: Any, n_actions: int, where: str = "") -> int:
             f"{n_actions - 1}."
         )
     return int(baseline)
+
+
+def check_indices(baselines: list[Any], n_actions: Int) -> Int:
+    """The same of many requests, with as many actions each; an error names the request at fault."""
+    if all(type(baseline) is int for baseline in baselines):
+        with suppress(OverflowError):
+            given = np.array(baselines, dtype=np.int64)
+            if (given >= 0).all() and (given < n_actions).all():
+                return given
+    rows = enumerate(zip(baselines, n_actions.tolist(), strict=True))
+    return np.array([check_index(b, n, f"request {i}: ") for i, (b, n) in rows], dtype=np.int64)
 
 
 def check_baseline_reward(value: Any, where: str = "") -> tuple[float, float]:

@@ -257,15 +257,14 @@ def _belief(meta: dict[str, Any], arrays: Arrays, where: str) -> Belief:
         rank=int(own["rank"]),
         claims=Claims[own["claims"]],
         start=_start(meta, arrays, p, where),
-        loud=_loud(arrays, d, where),
+        loud=_loud(arrays, (d, p), where),
     )
 
 
-def _loud(arrays: Arrays, d: int, where: str) -> Float:
-    """What is louder than the common level; models written before noise was told apart say nothing of it."""
-    if len(arrays.get("loud", EVEN)) == 0:
-        return EVEN
-    return require(arrays, "loud", (d,), where)
+def _loud(arrays: Arrays, sizes: tuple[int, int], where: str) -> Float:
+    """What is louder than the common level; older models say nothing of it, or nothing of the intercept."""
+    n = len(arrays.get("loud", EVEN))
+    return EVEN if n == 0 else require(arrays, "loud", (n if n in sizes else sizes[1],), where)
 
 
 def _start(meta: dict[str, Any], arrays: Arrays, p: int, where: str) -> Start | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,22 +12,26 @@ from banister.online.record import DecisionRecord, ModelRecord, TaskRecord
 LAST = (1 << 62) - 1  # beyond every link and id
 
 
-class LedgerReader:
+class LedgerReader(ABC):
     """Reads; see `Ledger` for what each operation does. A database says how records of a kind are read."""
 
     where: str
 
+    @abstractmethod
     def kept(self, key: str) -> str | None:
-        raise NotImplementedError
+        """A note of the store."""
 
+    @abstractmethod
     def find_keys(self, keys: Sequence[str]) -> dict[str, DecisionRecord]:
-        raise NotImplementedError
+        """Decisions by their callers' keys."""
 
+    @abstractmethod
     def _read(self, kind: type[Any]) -> Iterator[Any]:
-        raise NotImplementedError
+        """All records of a kind, in order."""
 
+    @abstractmethod
     def _rows(self, statement: str) -> list[tuple[Any, ...]]:
-        raise NotImplementedError
+        """What a statement finds."""
 
     def find_key(self, key: str) -> DecisionRecord | None:
         return self.find_keys([key]).get(key)

@@ -253,7 +253,7 @@ class SqliteLedger(SqliteReader, Adder):
         assert self.open, "records are added within a transaction"
         if records:
             self._begin_now()
-            self._db.executemany(*self._writer.link_many(records))
+            self._writer.add_many(records)
             self._made += [record for record in records if isinstance(record, DecisionRecord)]
 
     def add_part(self, version: int, part: int, data: bytes) -> None:

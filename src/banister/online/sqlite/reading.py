@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -40,9 +41,9 @@ class SqliteReader(LedgerReader):
         except (sqlite3.Error, OverflowError, UnicodeDecodeError) as reason:
             raise refused(self.where, reason) from None
 
+    @abstractmethod
     def _show_own(self) -> None:
         """A read sees what waits, and what the open transaction has added."""
-        raise NotImplementedError
 
     def kept(self, key: str) -> str | None:
         rows = self._rows("SELECT value FROM meta WHERE key = ?", key)

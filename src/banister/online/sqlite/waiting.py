@@ -6,7 +6,7 @@ import sqlite3
 from typing import Any
 
 from banister.online.record import DecisionRecord, Record, RewardRecord
-from banister.online.sqlite.statements import INSERT
+from banister.online.sqlite.statements import insert
 
 _MOST = 128  # records: so few take a millisecond to move, and a commit's own cost is spread over enough
 _KINDS = DecisionRecord, RewardRecord
@@ -48,7 +48,7 @@ class Waiting:
         """Into the tables, within an open transaction."""
         for kind, rows in self._rows.items():
             if rows:
-                db.executemany(INSERT[kind], rows)
+                insert(db, kind, rows)
 
     def clear(self) -> None:
         """They are in the tables."""
