@@ -484,6 +484,49 @@ def test_a_setting_that_cannot_be_is_named(values: dict[str, Any], said: str) ->
         ServeSettings.of(values, env={})
 
 
+def test_a_mistake_is_told_with_the_place_where_it_stands(tmp_path: Path) -> None:
+    file, good = tmp_path / "serve.toml", {"store": "a"}
+    for line, said in [
+        ("prot = 1", r"'prot' in '.*serve.toml' is no setting"),
+        ('port = "x"', r"port='x' in '.*serve.toml': input should be a valid integer"),
+        ("[serve]\nport = 1", "'serve' in .* is no setting"),
+        ("port = ", "is not TOML"),
+    ]:
+        file.write_text(line)
+        with pytest.raises(SettingError, match=said):
+            ServeSettings.of(good, file=file, env={})
+    for name, value, said in [
+        ("PROT", "1", "'prot' from BANISTER_SERVE_PROT is no setting"),
+        ("PORT", "eighty", "port='eighty' from BANISTER_SERVE_PORT: input should be a valid integer"),
+        ("RATE", "nan", "rate='nan' from BANISTER_SERVE_RATE: input should be a finite number"),
+        ("REWARD_RANGE", "0", "reward_range='0' from .*: give the lowest and the highest reward"),
+        ("REWARD_RANGE", "0,x", "reward_range='0,x' from .*: give the lowest and the highest reward"),
+    ]:
+        with pytest.raises(SettingError, match=said):
+            ServeSettings.of(good, env={f"BANISTER_SERVE_{name}": value})
+
+
+def test_an_empty_variable_is_none() -> None:
+    settings = ServeSettings.of(
+        {"store": "a"}, env={"BANISTER_SERVE_TOKENS_FILE": "", "BANISTER_SERVE_PORT": ""}
+    )
+    assert (settings.tokens_file, settings.port) == (None, 8080)
+
+
+@pytest.mark.parametrize("name", ["", "a b"])
+def test_the_name_of_a_new_token_is_one_word(name: str) -> None:
+    with pytest.raises(SettingError, match=f"name='{name}' is not possible: .* one word"):
+        new_token(name, "read")
+
+
+def test_a_secret_belongs_to_one_token(tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+    file.write_text("wall read correct-horse-battery-staple\n")
+    assert Tokens.read("shop decide another-horse-battery-staple", file)
+    with pytest.raises(SettingError, match="'shop' and 'wall' have the same secret"):
+        Tokens.read("shop admin correct-horse-battery-staple", file)
+
+
 def test_without_tokens_only_this_machine_is_served() -> None:
     for host in ("127.0.0.1", "::1", "localhost", "127.9.9.9"):
         assert not ServeSettings(store="a", host=host).read_tokens()

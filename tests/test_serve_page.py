@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import numpy as np
@@ -14,8 +13,10 @@ import pytest
 
 import banister as bn
 from browser import Tab, browser
+from online_world import trained
+from reading import hard_to_read, overprinted
 from serve_world import LINES, TOKENS, as_json, make_store, serving
-from test_page import contrast
+from test_online_drift import change, play_unlabelled
 
 READY = "document.documentElement.dataset.ready"
 LIVE = "document.getElementById('live').dataset.state === 'live'"
@@ -36,9 +37,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]
         yield url, path
 
 
-def opened(tab: Tab, url: str, more: str = "") -> Tab:
+def opened(tab: Tab, url: str, more: str = "", width: int = 1440) -> Tab:
     tab.errors.clear()
-    tab.size(1440, 1000)
+    tab.size(width, 1000, phone=width < 700)
     tab.go(f"{url}/{more}")
     tab.wait(READY)
     return tab
@@ -257,26 +258,85 @@ def test_a_label_is_text_whatever_it_says(tab: Tab, tmp_path: Path) -> None:
         assert tab.run("window.hit") is None
 
 
+@pytest.mark.parametrize("width", [390, 1440])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_everything_can_be_read(tab: Tab, shop: tuple[str, Path], scheme: str) -> None:
+def test_everything_can_be_read(tab: Tab, shop: tuple[str, Path], scheme: str, width: int) -> None:
     tab.scheme(scheme)
+    url, path = shop
+    with bn.SafeBandit.open_read_only(path) as bandit:
+        moved = next(r.id for r in bandit._engine.store.ledger.decisions() if r.moved)
+    places = {"": READY, "#task/shop-1": "document.querySelector('#detail-body tbody tr')",
+              f"#decision/{moved}": "document.getElementById('why')"}  # fmt: skip
+    for place, there in places.items():
+        tab.go("about:blank")
+        opened(tab, url, place, width).wait(there)
+        assert hard_to_read(tab) == {}, place
+        assert overprinted(tab) == [], place
+        shown = "document.querySelector('dialog[open]') ?? document.body"
+        assert tab.run(f"(e => e.scrollWidth - e.clientWidth)({shown})") <= 0
+    tab.scheme("light")
+
+
+def test_what_is_too_faint_or_overprinted_is_found(tab: Tab, shop: tuple[str, Path]) -> None:
     opened(tab, shop[0])
-    colours: dict[str, Any] = tab.run(
-        "Object.fromEntries(['card','page','ink','soft','faint','accent','warn','bad','accent-soft','warn-soft']"
-        ".map(n => [n, getComputedStyle(document.documentElement).getPropertyValue('--' + n).trim()]))"
-    )
-    assert (colours["card"] == "#ffffff") == (scheme == "light")
-    for ink in ("ink", "soft", "accent", "warn", "bad"):
-        assert contrast(colours[ink], colours["card"]) >= 4.5
-    assert contrast(colours["soft"], colours["page"]) >= 4.5
-    assert (
-        contrast(colours["accent"], colours["accent-soft"]) >= 4.0
-    )  # words in pills are bold shapes of colour
-    assert contrast(colours["faint"], colours["card"]) >= 3.5  # marks on charts, and the time of an event
+    tab.run("document.getElementById('left-title').style.cssText = 'color: #999'")
+    tab.run("document.getElementById('gates-title').style.cssText = 'opacity: .5'")
+    assert hard_to_read(tab).keys() == {"Left the baseline", "Gates"}
+    tab.run("document.getElementById('left-range').style.cssText = 'margin-top: -30px'")
+    assert overprinted(tab) != []
+
+
+def test_the_theme_is_turned_by_a_button(tab: Tab, shop: tuple[str, Path]) -> None:
+    opened(tab, shop[0])
+    card = "getComputedStyle(document.documentElement).getPropertyValue('--card').trim()"
+    assert tab.run(card) == "#ffffff"
     tab.run("document.getElementById('theme').click()")
-    other = tab.run("getComputedStyle(document.documentElement).getPropertyValue('--card').trim()")
-    assert other != colours["card"]
+    assert tab.run(card) != "#ffffff"
+    assert hard_to_read(tab) == {}
     tab.run("localStorage.clear()")
+
+
+def test_a_store_without_a_decision_claims_nothing(tab: Tab, tmp_path: Path) -> None:
+    path = tmp_path / "empty.banister"
+    bn.SafeBandit(0.1, path=path, refits="manual").close()
+    with serving(path) as (url, _):
+        opened(tab, url)
+        said = [text(tab, place) for place in ("#gain", "#gain-range", "#left", "#page")]
+        assert said == ["–", "Nothing has left the baseline yet.", "–", "no task yet"]
+        tab.run("document.getElementById('search').focus()")
+        tab.type("x")
+        tab.wait("document.getElementById('page').textContent === 'no task matches'")
+
+
+def test_an_alarm_takes_back_what_was_earned_but_not_that_something_left(tab: Tab, tmp_path: Path) -> None:
+    path = tmp_path / "alarm.banister"
+    world, bandit = trained(500, path=path)
+    play_unlabelled(world, bandit, 20, 0)
+    change(world, 0)
+    play_unlabelled(world, bandit, 30, 0)
+    bandit.close()
+    with serving(path) as (url, _):
+        opened(tab, url)
+        assert text(tab, "#gain-range") == "What leaving the baseline earns now is not known yet."
+        assert value(tab, "left") > 0
+        assert "drift of shop-0" in text(tab, "#feed")
+        shown = "getComputedStyle(document.querySelector('[data-gate={}] i')).backgroundColor"
+        assert tab.run(shown.format("drift")) != tab.run(shown.format("open"))
+        assert hard_to_read(tab) == {}
+    tab.wait("document.getElementById('live').dataset.state === 'lost'")
+    assert hard_to_read(tab) == {}  # what is old can still be read
+
+
+def test_shut_gates_have_a_colour_of_their_own(tab: Tab, shop: tuple[str, Path], tmp_path: Path) -> None:
+    path = tmp_path / "shut.banister"
+    colour = "getComputedStyle(document.querySelector('#gates-bar i')).backgroundColor"
+    with bn.SafeBandit(0.1, path=path, refits="manual") as bandit:
+        bandit.decide("shop", np.eye(2), baseline=0)
+    opened(tab, shop[0])
+    of_open = tab.run(colour)
+    with serving(path) as (url, _):
+        opened(tab, url)
+        assert tab.run(colour) != of_open
 
 
 @pytest.mark.parametrize("width", [320, 390, 768, 1180, 1440, 2560])

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar, get_type_hints
 import numpy as np
 
 from banister import errors
-from banister.data import Float
+from banister.data import Float, Number, Whole
 from banister.errors import BanisterError, InputError, ServiceError
 from banister.online.audit import Audit
 from banister.online.decision import Decision
@@ -90,13 +90,13 @@ def decide_many(
     return Call("POST", "/v1/decisions:batch", _decisions, {"requests": body}, _numbers(sets))
 
 
-def reward(number: int, value: float, key: str | None) -> Call[str]:
+def reward(number: Whole, value: Number, key: str | None) -> Call[str]:
     """See `SafeBandit.reward`."""
     body = {"id": _plain(number), "reward": _plain(value), "key": key or new_key()}
     return Call("POST", "/v1/rewards", lambda answer: str(answer["outcome"]), body)
 
 
-def reward_many(numbers: Sequence[int], values: Sequence[float], keys: Any) -> Call[list[str]]:
+def reward_many(numbers: Sequence[int], values: Sequence[Number], keys: Any) -> Call[list[str]]:
     """See `SafeBandit.reward_many`."""
     if len(numbers) != len(values):
         raise InputError(f"There are {len(numbers)} ids and {len(values)} rewards; give one reward per id.")

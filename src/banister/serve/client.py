@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 
 from numpy.typing import ArrayLike
 
-from banister.data import Number
+from banister.data import Number, Whole
 from banister.errors import ServiceError
 from banister.extras import CLIENT, need
 from banister.features.baseline import Baseline
@@ -117,12 +117,12 @@ class Client(_Sender):
         given = tasks, actions, baselines, baseline_rewards, baseline_reward_std, keys
         return self._do(calls.decide_many(*given))
 
-    def reward(self, id: int, reward: float, *, key: str | None = None) -> str:  # noqa: A002
+    def reward(self, id: Whole, reward: Number, *, key: str | None = None) -> str:  # noqa: A002
         """Take in the reward of a decision."""
         return self._do(calls.reward(id, reward, key))
 
     def reward_many(
-        self, ids: Sequence[int], rewards: Sequence[float], *, keys: Sequence[str | None] | None = None
+        self, ids: Sequence[int], rewards: Sequence[Number], *, keys: Sequence[str | None] | None = None
     ) -> list[str]:
         """Take in many rewards."""
         return self._do(calls.reward_many(ids, rewards, keys))
@@ -215,12 +215,12 @@ class AsyncClient(_Sender):
         given = tasks, actions, baselines, baseline_rewards, baseline_reward_std, keys
         return await self._do(calls.decide_many(*given))
 
-    async def reward(self, id: int, reward: float, *, key: str | None = None) -> str:  # noqa: A002
+    async def reward(self, id: Whole, reward: Number, *, key: str | None = None) -> str:  # noqa: A002
         """Take in the reward of a decision."""
         return await self._do(calls.reward(id, reward, key))
 
     async def reward_many(
-        self, ids: Sequence[int], rewards: Sequence[float], *, keys: Sequence[str | None] | None = None
+        self, ids: Sequence[int], rewards: Sequence[Number], *, keys: Sequence[str | None] | None = None
     ) -> list[str]:
         """Take in many rewards."""
         return await self._do(calls.reward_many(ids, rewards, keys))

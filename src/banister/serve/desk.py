@@ -20,7 +20,6 @@ from banister.serve.schema import DecisionBatch, DecisionRequest, RewardRequest,
 
 T = TypeVar("T")
 Offers = tuple[Any, list[Any], dict[int, list[str]]]
-_USUAL = 200  # decisions or rewards in a batch that takes some milliseconds
 _THREADS = 4  # that look: at statuses, tasks and decisions
 _NUMBERS = 1 << 24  # of a batch's actions, 128 MB: few bytes of contexts or common actions can mean many
 
@@ -28,10 +27,10 @@ _NUMBERS = 1 << 24  # of a batch's actions, 128 MB: few bytes of contexts or com
 class Desk:
     """Calls a bandit without keeping the event loop waiting for long.
 
-    A decision takes a fraction of a millisecond, less than handing it to a thread would, and a usual batch
-    some milliseconds. So a short call is made at once if nobody holds the bandit's lock: a thread of its own
-    would fight with the event loop for the interpreter at each of its calls into compiled code. Otherwise,
-    and where a call may wait for a disk, a network or a fit, a thread makes it.
+    A decision takes a fraction of a millisecond, less than handing it to a thread would, so it is made at
+    once if nobody holds the bandit's lock. Otherwise, and where a call may wait for a disk, a network or a
+    fit, a thread makes it. So do batches: while one is judged by compiled code and written by SQLite, which
+    leave the interpreter to others, the next is read and the last is answered.
     """
 
     def __init__(self, bandit: SafeBandit, metrics: Metrics) -> None:
@@ -77,8 +76,7 @@ class Desk:
 
     async def decide_many(self, batch: DecisionBatch, numbers: Float) -> list[Decision]:
         """Decisions in order, in one transaction."""
-        call = self.short if len(batch.requests) <= _USUAL else self.in_line
-        made = await call(lambda: self._decide_many(batch, numbers))
+        made = await self.in_line(lambda: self._decide_many(batch, numbers))
         self.metrics.decided(made, sum(map(_left, made, batch.requests)))
         return made
 
@@ -137,8 +135,7 @@ class Desk:
 
     async def reward_many(self, requests: list[RewardRequest]) -> list[str]:
         """Rewards in order, in one transaction."""
-        call = self.short if len(requests) <= _USUAL else self.in_line
-        outcomes = await call(lambda: self._reward_many(requests))
+        outcomes = await self.in_line(lambda: self._reward_many(requests))
         self.metrics.rewarded([r.id for r in requests], outcomes)
         return outcomes
 

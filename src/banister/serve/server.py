@@ -19,6 +19,7 @@ from banister.online.warm_up import warm_up
 from banister.serve.app import make_app
 from banister.serve.service import Service, open_store
 from banister.serve.settings import ServeSettings
+from banister.solver.threads import one_thread
 
 # Seconds that a thread may keep the interpreter while another waits for it. A decision hands it back at every
 # call into SQLite, a hundred times a batch; a fit beside it would keep it for 5 ms each time.
@@ -97,7 +98,8 @@ def serve(settings: ServeSettings) -> None:
     server = make_server(settings)
     spare_collections()
     sys.setswitchinterval(_TURN)
-    server.run([place])
+    with one_thread():  # others would keep the cores busy that decisions and the network need
+        server.run([place])
 
 
 def bound(host: str, port: int) -> socket.socket:

@@ -7,7 +7,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -85,12 +85,12 @@ class ServeSettings(BaseModel):
             >>> settings.port, settings.host
             (9001, '::1')
         """
-        values = {**_from_file(file), **_from_environment(env)}
-        values |= {name: value for name, value in flags.items() if value is not None}
+        flagged = {name: _Told(value, "") for name, value in flags.items() if value is not None}
+        told = {**_from_file(file), **_from_environment(env), **flagged}
         try:
-            return cls(**values)
+            return cls(**{name: given.value for name, given in told.items()})
         except ValidationError as reason:
-            raise SettingError(_said(reason)) from None
+            raise SettingError(_said(reason, told)) from None
 
     def read_tokens(self) -> Tokens:
         """All tokens; without any, an error unless only this machine can connect."""
@@ -113,29 +113,42 @@ class ServeSettings(BaseModel):
             return False
 
 
-def _from_file(file: Path | None) -> dict[str, Any]:
+class _Told(NamedTuple):
+    """A value, and words for where it was found."""
+
+    value: Any
+    where: str
+
+
+def _from_file(file: Path | None) -> dict[str, _Told]:
     if file is None:
         return {}
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        found = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as reason:
         raise SettingError(f"{str(file)!r} cannot be read ({reason.strerror}).") from None
     except ValueError as reason:
         raise SettingError(f"{str(file)!r} is not TOML ({reason}).") from None
+    return {name: _Told(value, f" in {str(file)!r}") for name, value in found.items()}
 
 
-def _from_environment(env: Mapping[str, str]) -> dict[str, str]:
-    return {name.removeprefix(PREFIX).lower(): env[name] for name in env if name.startswith(PREFIX)}
+def _from_environment(env: Mapping[str, str]) -> dict[str, _Told]:
+    """Variables that hold something: an empty one is how many tools leave a variable out."""
+    ours = (name for name in env if name.startswith(PREFIX) and env[name])
+    return {name.removeprefix(PREFIX).lower(): _Told(env[name], f" from {name}") for name in ours}
 
 
-def _said(reason: ValidationError) -> str:
+def _said(reason: ValidationError, told: Mapping[str, _Told]) -> str:
     """One mistake, in our words."""
     # A name that is misspelt leaves the right one missing: it is told first.
     mistake = min(reason.errors(), key=lambda m: m["type"] != "extra_forbidden")
-    name, value = ".".join(map(str, mistake["loc"])), mistake["input"]
+    name = str(mistake["loc"][0])
+    if name not in told:
+        return f"{name} is missing: say where decisions are kept, such as shop.banister."
+    value, where = told[name]
     if mistake["type"] == "extra_forbidden":
         known = ", ".join(sorted(ServeSettings.model_fields))
-        return f"{name!r} is no setting of a service; there are {known}."
-    if mistake["type"] == "missing":
-        return f"{name} is missing: say where decisions are kept, such as shop.banister."
-    return f"{name}={value!r}: {mistake['msg'][0].lower()}{mistake['msg'][1:]}."
+        return f"{name!r}{where} is no setting of a service; there are {known}."
+    if name == "reward_range":
+        return f"{name}={value!r}{where}: give the lowest and the highest reward there is, such as 0,1."
+    return f"{name}={value!r}{where}: {mistake['msg'][0].lower()}{mistake['msg'][1:]}."

@@ -78,6 +78,7 @@ class Tokens:
                 raise SettingError(f"tokens_file={str(file)!r} cannot be read ({reason}).") from None
             if not found:
                 raise SettingError(f"tokens_file={str(file)!r} holds no token; make one: banister token.")
+        _refuse_shared(found)
         return cls(found)
 
     def bearer(self, header: bytes | None) -> Token | None:
@@ -93,6 +94,8 @@ class Tokens:
 
 def new_token(name: str, roles: str) -> tuple[str, str]:
     """A secret, and the line to keep of it, which does not tell it."""
+    if len(name.split()) != 1:
+        raise SettingError(f"name={name!r} is not possible: a token's name is one word.")
     secret = secrets.token_urlsafe(32)
     line = f"{name} {roles} sha256:{hashlib.sha256(secret.encode()).hexdigest()}"
     Token.of_line(line, "the new token")
@@ -103,6 +106,16 @@ def _tokens(text: str, where: str) -> list[Token]:
     numbered = enumerate(text.splitlines(), start=1)
     used = [(n, line.strip()) for n, line in numbered if line.strip() and not line.strip().startswith("#")]
     return [Token.of_line(line, f"{where}, line {n}") for n, line in used]
+
+
+def _refuse_shared(tokens: list[Token]) -> None:
+    """Two tokens with one secret: whose roles its bearer has would be a matter of their order."""
+    owners: dict[bytes, str] = {}
+    for token in tokens:
+        if token.digest in owners:
+            both = f"{owners[token.digest]!r} and {token.name!r}"
+            raise SettingError(f"the tokens {both} have the same secret; give each its own.")
+        owners[token.digest] = token.name
 
 
 def _digest_of(secret: str, where: str) -> bytes:

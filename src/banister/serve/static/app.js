@@ -3,7 +3,7 @@
 import { Refused, events, get, keepToken } from "./calls.js";
 import { gainChart, shareChart } from "./charts.js";
 import * as detail from "./detail.js";
-import { ago, count, make, percent, within } from "./format.js";
+import { DASH, ago, count, make, percent, within } from "./format.js";
 import * as tasks from "./tasks.js";
 
 const at = (id) => document.getElementById(id);
@@ -16,10 +16,10 @@ function showTotals(s) {
     place.textContent = count(s[name]);
     place.dataset.value = s[name];
   }
-  showGain(s.earned);
+  showGain(s.earned, s.left);
   at("promise").textContent = s.promise ?? "";
   at("trouble").textContent = s.refit_failure ? `The last refit failed: ${s.refit_failure}` : "";
-  at("left").textContent = percent(s.left);
+  at("left").textContent = s.decisions ? percent(s.left) : DASH;
   at("left").dataset.value = s.left;
   at("left-range").textContent = `of ${count(s.decisions)} decisions`;
   showGates(s.gates);
@@ -27,18 +27,21 @@ function showTotals(s) {
   document.title = `${s.earned.value == null ? percent(s.left) : within(s.earned.value, s.earned.low, s.earned.high)} · Banister`;
 }
 
-function showGain({ value, low, high, anytime }) {
+function showGain({ value, low, high, anytime }, left) {
   const place = at("gain");
   place.textContent = within(value, low, high);
   Object.assign(place.dataset, { value, low, high, sign: value == null ? "" : low > 0 ? "up" : high < 0 ? "down" : "" });
-  at("gain-range").textContent = value == null ? "Nothing has left the baseline yet." : `between ${within(low, low, high)} and ${within(high, low, high)}`;
+  at("gain-range").textContent = value == null ? unknown(left) : `between ${within(low, low, high)} and ${within(high, low, high)}`;
   at("gain-kind").textContent = value == null ? "" : anytime ? "measured, valid at any time" : "by the model";
   at("gain-kind").dataset.sure = anytime ? "yes" : "no";
 }
 
+// Something may have left and tell nothing: its rewards have not come, or came before the world changed.
+const unknown = (left) => (left ? "What leaving the baseline earns now is not known yet." : "Nothing has left the baseline yet.");
+
 function showGates(gates) {
   const entries = Object.entries(gates).sort(([a, m], [b, n]) => (a === "open" ? -1 : b === "open" ? 1 : n - m));
-  const colour = (i) => `g${Math.min(i, 5)}`;
+  const shift = entries[0]?.[0] === "open" ? 0 : 1, colour = (i) => `g${Math.min(i + shift, 5)}`;  // the first colour is that of open gates
   at("gates-bar").replaceChildren(...entries.map(([, n], i) => { const part = make("i", { class: colour(i) }); part.style.flexGrow = n; return part; }));
   const focused = document.activeElement?.dataset?.gate;
   at("gates-list").replaceChildren(...entries.map(([gate, n], i) => make("li", {}, make("button",

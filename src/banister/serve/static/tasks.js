@@ -59,7 +59,7 @@ function show({ total, tasks }) {
   heads(columns);
   keepFocus(() => at("rows").replaceChildren(...tasks.map((t) => row(t, columns, reach))));
   at("tasks-count").textContent = query.search || query.gate ? `${count(total)} match` : count(total);
-  at("page").textContent = total ? `${count(query.offset + 1)}–${count(query.offset + tasks.length)} of ${count(total)}` : "no task matches";
+  at("page").textContent = total ? `${count(query.offset + 1)}–${count(query.offset + tasks.length)} of ${count(total)}` : query.search || query.gate ? "no task matches" : "no task yet";
   at("back").disabled = query.offset === 0;
   at("more").disabled = query.offset + tasks.length >= total;
 }
