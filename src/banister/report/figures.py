@@ -121,11 +121,11 @@ def _has_nothing(mean: Float) -> bool:
 
 
 def _few_ticks(axis: Any, low: float, high: float) -> None:
-    """On a logarithmic axis of less than two decades: 1, 2, 5 in plain figures, and nothing in between."""
-    from matplotlib.ticker import NullFormatter
+    """On a logarithmic axis of less than two decades: a few plain figures, and nothing in between."""
+    from matplotlib.ticker import FixedLocator, NullFormatter
 
     if np.log10(high / low) < 1.7:
-        axis.set_major_locator(_one_two_five(low, high))
+        axis.set_major_locator(FixedLocator(plain_ticks(low, high)))
         axis.set_major_formatter(_plain)
     axis.set_minor_formatter(NullFormatter())
 
@@ -134,12 +134,20 @@ def _plain(value: float, _: Any = None) -> str:
     return f"{value:g}"
 
 
-def _one_two_five(low: float, high: float) -> Any:
-    from matplotlib.ticker import FixedLocator
+def plain_ticks(low: float, high: float) -> list[float]:
+    """1, 2, 5 and their multiples by ten; where fewer than three of them lie in between, even steps.
+
+    Examples:
+        >>> plain_ticks(80, 1200), plain_ticks(2100, 4900)
+        ([100.0, 200.0, 500.0, 1000.0], [2500.0, 3000.0, 3500.0, 4000.0, 4500.0])
+    """
+    from matplotlib.ticker import MaxNLocator
 
     powers = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
-    ticks = np.outer(powers, [1.0, 2.0, 5.0]).ravel()
-    return FixedLocator(ticks[(ticks >= low) & (ticks <= high)].tolist())
+    known, even = np.outer(powers, [1.0, 2.0, 5.0]).ravel(), np.asarray(MaxNLocator(6).tick_values(low, high))
+    inside = [ticks[(ticks >= low) & (ticks <= high)].tolist() for ticks in (known, even)]
+    found: list[float] = inside[0] if len(inside[0]) > 2 else inside[1]
+    return found
 
 
 def label_ends(axes: Any, ends: list[tuple[str, float, float]]) -> None:
