@@ -115,9 +115,8 @@ def main(options: argparse.Namespace) -> Tally:
             words = killed(children, ends)
             look(place, words, tally)
             tally.kills += len(children)
-    out = options.out
-    if out is not None:
-        out.write_text(json.dumps(asdict(tally), indent=1))
+            if options.out is not None:  # after each kill, so that a run cut short says how far it came
+                options.out.write_text(json.dumps(asdict(tally), indent=1))
     show(tally)
     return tally
 
