@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import doctest
+import os
+import signal
 import time
 
 import numpy as np
@@ -134,9 +136,14 @@ def test_too_many_workers_are_refused_at_once(pool, data):
 
 
 def test_a_worker_that_does_not_answer_is_an_error(pool, monkeypatch):
-    monkeypatch.setattr(pool, "timeout", 1e-9)
-    with pytest.raises(PoolError, match="did not answer 'energy'"):
-        pool.energy()
+    monkeypatch.setattr(pool, "timeout", 0.2)
+    halted = pool.processes[0]
+    os.kill(halted, signal.SIGSTOP)
+    try:
+        with pytest.raises(PoolError, match=r"of 2 workers did not answer 'energy' within 0\.2 s"):
+            pool.energy()
+    finally:
+        os.kill(halted, signal.SIGCONT)
 
 
 def test_no_workers_are_asked_for():
