@@ -34,6 +34,7 @@ from joblib import Parallel, delayed
 from rich.progress import track
 
 import blind  # noqa: F401  (adds its families)
+import fresh  # noqa: F401  (adds its families)
 import invented  # noqa: F401  (adds its families)
 import unequal  # noqa: F401  (adds its families)
 import unseen_later  # noqa: F401  (adds its families and those of `unseen`)
