@@ -1,12 +1,14 @@
 """Kill -9 under load: is anything lost that was acknowledged?
 
     python benchmarks/crash.py [--kills 50] [--out bench-crash.json]
+    python benchmarks/crash.py --kills 200 --stores 10
     python benchmarks/crash.py --kills 200 --place postgresql://user@host/database --processes 3
 
 A child process serves from a store: it decides, takes in rewards and refits in the background, and names each
 decision and reward on a pipe once the call has returned. It is killed at a random moment, again and again.
 After each kill the store is opened, every acknowledged decision and reward is looked up, and the ledger is
-audited. In PostgreSQL several processes serve at once; all are killed, each at a moment of its own.
+audited, which takes the longer the more it holds: with many kills begin a new store now and then. In
+PostgreSQL several processes serve at once; all are killed, each at a moment of its own.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -90,26 +92,34 @@ def say(line: str) -> None:
 
 
 @dataclass
-class Tally:
-    kills: int = 0
+class Held:
+    """What a store holds at the end."""
+
     decisions: int = 0
     rewards: int = 0
     versions: int = 0
     certified: int = 0
+
+
+@dataclass
+class Tally:
+    kills: int = 0
+    stores: list[Held] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     audits_failed: int = 0
     seconds_to_open: list[float] = field(default_factory=list)
 
 
 def main(options: argparse.Namespace) -> Tally:
-    """Kill and look, `kills` times, one store throughout."""
+    """Kill and look, `kills` times, in one store after the other."""
     tally, moments = Tally(), random.Random(0)
+    each = -(-options.kills // options.stores)
     compile_once()
     with tempfile.TemporaryDirectory() as folder:
-        place = str(Path(folder) / "store.banister")
-        if options.place is not None:
-            place = f"{options.place}{'&' if '?' in options.place else '?'}store=crash_{secrets.token_hex(6)}"
         for number in range(0, options.kills, options.processes):
+            if number // each >= len(tally.stores):
+                place = new_place(options.place, folder)
+                tally.stores.append(Held())
             children = [Child(place, number + i) for i in range(options.processes)]
             ends = [moments.uniform(0.02, options.longest) for _ in children]
             words = killed(children, ends)
@@ -119,6 +129,12 @@ def main(options: argparse.Namespace) -> Tally:
                 options.out.write_text(json.dumps(asdict(tally), indent=1))
     show(tally)
     return tally
+
+
+def new_place(url: str | None, folder: str) -> str:
+    """Where no store is yet: a file, or a schema of a database."""
+    name = f"crash_{secrets.token_hex(6)}"
+    return str(Path(folder) / name) if url is None else f"{url}{'&' if '?' in url else '?'}store={name}"
 
 
 class Child:
@@ -184,14 +200,16 @@ def look(path: str, words: list[list[str]], tally: Tally) -> None:
                 tally.lost.append(f"{kind} {number}: {kept} instead of {value}")
         found = bandit.audit()
         tally.audits_failed += not found.passed
-        tally.decisions, tally.rewards = found.decisions, found.rewards
-        tally.certified, tally.versions = found.certified, bandit.version
+        tally.stores[-1] = Held(found.decisions, found.rewards, bandit.version, found.certified)
 
 
 def show(tally: Tally) -> None:
+    decisions, rewards, versions, certified = (
+        sum(counts) for counts in zip(*map(astuple, tally.stores), strict=True)
+    )
     print(
-        f"{tally.kills} kills: {tally.decisions} decisions ({tally.certified} certified), "
-        f"{tally.rewards} rewards, {tally.versions} models; lost {len(tally.lost)}, "
+        f"{tally.kills} kills, {len(tally.stores)} stores: {decisions} decisions ({certified} certified), "
+        f"{rewards} rewards, {versions} models; lost {len(tally.lost)}, "
         f"audits failed {tally.audits_failed}, slowest opening {max(tally.seconds_to_open):.2f} s"
     )
     for line in tally.lost[:10]:
@@ -203,6 +221,7 @@ if __name__ == "__main__":
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--stores", type=int, default=1, help="one after the other, with as many kills each")
     parser.add_argument("--longest", type=float, default=1.0, help="seconds of load before a kill, at most")
     parser.add_argument("--out", type=Path, default=None)
     parser.add_argument("--place", default=None, help="URL of a PostgreSQL database; files by default")

@@ -50,6 +50,10 @@ class Journal:
         stays: Callable[..., Bool] | None,
     ) -> None:
         self._dim, self._kinds, self._sums, self._stays = dim, kinds, sums, stays
+        names = ["x", "y", *(f"more{i}" for i in range(len(kinds))), "number"]
+        self._row = np.dtype(
+            list(zip(names, [(np.float64, (dim,)), np.float64, *kinds, np.int64], strict=True)), align=True
+        )
         self._start: Start | None = None
         self._inbox = self._table()
         self._files: dict[int, _File] = {}
@@ -98,22 +102,22 @@ class Journal:
 
     def _file(self) -> None:
         """The inbox's rows to their tasks' files."""
-        columns = [np.concatenate(pieces) for pieces in self._inbox.pieces()]
+        task, *columns = (np.concatenate(pieces) for pieces in self._inbox.pieces())
         if self._start is None:
-            self._start = Start.of(columns[1])
+            self._start = Start.of(columns[0])
         self._inbox = self._table()
-        order = np.argsort(columns[0], kind="stable")
-        task, *rest = (column[order] for column in columns)
+        order = np.argsort(task, kind="stable")
+        rows = np.empty(len(task), self._row)
+        for name, column in zip(self._row.names or (), columns, strict=True):
+            rows[name] = column[order]
+        task, packed = task[order], rows.view(_packed(self._row))
         starts = np.flatnonzero(np.r_[True, task[1:] != task[:-1]])
+        places = [*starts.tolist(), len(task)]
         with one_thread():  # so that a journal filled again on another machine has the same bits
-            for start, stop in zip(starts, [*starts[1:], len(task)], strict=True):
-                self._file_of(int(task[start]), rest).append([c[start:stop] for c in rest], self._fold)
-
-    def _file_of(self, task: int, columns: Columns) -> _File:
-        """A task's file, made when its first rows come; `columns` are of the kinds that it keeps."""
-        if task not in self._files:
-            self._files[task] = _File(task, self._dim, [column[:0] for column in columns])
-        return self._files[task]
+            for t, start, stop in zip(task[starts].tolist(), places, places[1:], strict=False):
+                if t not in self._files:
+                    self._files[t] = _File(t, self._dim, self._row)
+                self._files[t].append(packed[start:stop], self._fold)
 
     def _fold(self, file: _File) -> None:
         """The oldest rows of a file become a period."""
@@ -144,56 +148,61 @@ class Journal:
 
 
 class _File:
-    """One task's rows: columns with room to grow, and its periods with their ages."""
+    """One task's rows, with room to grow, and its periods with their ages."""
 
-    def __init__(self, task: int, dim: int, empty: Columns) -> None:
+    def __init__(self, task: int, dim: int, row: np.dtype[Any]) -> None:
         self.block = max(_LATEST, 2 * (dim + 2))  # a period of fewer rows is hardly smaller than they are
         self.limit = 2 * self.block + int(self.block * (task * _GOLDEN % 1.0))
         self.periods: list[tuple[int, Period]] = []
-        self._columns, self._size = empty, 0
-        self._rows: Columns | None = None  # views, made once: a look at 10,000 files is to take milliseconds
+        self._row, self._size = row, 0
+        self._packed: NDArray[Any] = np.empty(0, _packed(row))
+        self._columns: Columns | None = None  # made once: a look at 10,000 files is to take milliseconds
 
     def rows(self) -> Columns:
         """Views of the columns."""
-        if self._rows is None:
-            self._rows = [column[: self._size] for column in self._columns]
-        return self._rows
+        if self._columns is None:
+            rows = self._packed[: self._size].view(self._row)
+            self._columns = [rows[name] for name in self._row.names or ()]
+        return self._columns
 
-    def append(self, columns: Columns, fold: Callable[[_File], None]) -> None:
+    def append(self, packed: NDArray[Any], fold: Callable[[_File], None]) -> None:
         """More rows; `fold` whenever there are as many as the file may hold."""
-        start, n = 0, len(columns[0])
+        start, n = 0, len(packed)
         while start < n:
             stop = min(start + self.limit - self._size, n)
-            self._write([column[start:stop] for column in columns])
+            self._write(packed[start:stop])
             start = stop
             if self._size == self.limit:
                 fold(self)
 
-    def _write(self, columns: Columns) -> None:
-        size = self._size + len(columns[0])
-        if size > len(self._columns[0]):
-            room = max(size, min(2 * self._size, self.limit))
-            self._columns = [_grown(c[: self._size], room) for c in self._columns]
-        for own, new in zip(self._columns, columns, strict=True):
-            own[self._size : size] = new
-        self._size, self._rows = size, None
+    def _write(self, packed: NDArray[Any]) -> None:
+        size = self._size + len(packed)
+        if size > len(self._packed):
+            self._packed = _grown(self._packed[: self._size], max(size, min(2 * self._size, self.limit)))
+        self._packed[self._size : size] = packed
+        self._size, self._columns = size, None
 
     def keep(self, rows: Bool, period: Period, parts: Parts | None) -> None:
         """Keep some of the rows, in place of the others a period; periods of the same age are joined."""
         kept = np.flatnonzero(rows)
         self.limit = len(kept) + self.block
-        self._columns = [_grown(column[kept], self.limit) for column in self.rows()]
-        self._size, self._rows = len(kept), None
+        self._packed = _grown(self._packed[kept], self.limit)
+        self._size, self._columns = len(kept), None
         self.periods.append((0, period))
         while len(self.periods) > 1 and self.periods[-2][0] == self.periods[-1][0]:
             (age, earlier), (_, later) = self.periods[-2:]
             self.periods[-2:] = [(age + 1, earlier.joined(later, parts))]
 
 
-def _grown(column: NDArray[Any], capacity: int) -> NDArray[Any]:
+def _packed(row: np.dtype[Any]) -> np.dtype[Any]:
+    """The same bytes without names, which are copied at once: most files get a row or two at a time."""
+    return np.dtype((np.void, row.itemsize))
+
+
+def _grown(rows: NDArray[Any], capacity: int) -> NDArray[Any]:
     """With room for more; a copy, so that views of the old one stay as they are."""
-    larger = np.empty((capacity, *column.shape[1:]), dtype=column.dtype)
-    larger[: len(column)] = column
+    larger = np.empty(capacity, rows.dtype)
+    larger[: len(rows)] = rows
     return larger
 
 
