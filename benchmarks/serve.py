@@ -101,7 +101,7 @@ def free_port() -> int:
 
 def started(command: list[str], port: int) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    until = time.monotonic() + 120
+    until = time.monotonic() + 600  # a store that a long load has filled is read through first
     while time.monotonic() < until:
         with socket.socket() as s:
             if s.connect_ex(("127.0.0.1", port)) == 0:
@@ -414,6 +414,19 @@ def killed_in_postgres(world: World, url: str, kills: int) -> dict[str, Any]:
             db.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
 
 
+def again(
+    process: subprocess.Popen[bytes], path: Path, port: int, found: dict[str, Any]
+) -> subprocess.Popen[bytes]:
+    """Kill the server and start it again: how long does it take to read what it had written?"""
+    process.kill()
+    process.wait()
+    begin = time.perf_counter()
+    process = serve(path, port)
+    found["opened_again_in_seconds"] = round(time.perf_counter() - begin, 1)
+    found["ledger_gb"] = round(sum(f.stat().st_size for f in path.parent.glob(f"{path.name}*")) / 1e9, 2)
+    return process
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=10)
@@ -438,11 +451,14 @@ def main() -> None:
             print(json.dumps({name: found[name]}, indent=1))
         if given.load:
             found["load"] = load(world, port, process, given.load, 0.7 * BAR)
+            process = again(process, path, port, found["load"])
             print(json.dumps(found["load"], indent=1))
         process.terminate()
         process.wait()
         if given.kills:
-            found["killed"] = killed(str(path), [port], given.kills)
+            fresh = Path(folder) / "killed.banister"
+            make_store(world, fresh)
+            found["killed"] = killed(str(fresh), [port], given.kills)
             print(json.dumps(found["killed"], indent=1))
     if given.postgres:
         found["killed in PostgreSQL"] = killed_in_postgres(world, given.postgres, given.postgres_kills)

@@ -182,7 +182,9 @@ class Watch:
     """
 
     def __init__(self, belief: Belief) -> None:
-        self._belief = belief
+        self._belief, frame = belief, belief.frame
+        self._known = belief.known, frame.shift, frame.scale, frame.reward, belief.mean
+        self._noise = belief.steady, belief.loud, belief.usual
         self._dense = belief.dense
         self._sizes = np.sort(np.abs(belief.usual))
         self._n = belief.n_tasks if len(belief.usual) >= _LEAST else 0
@@ -229,10 +231,9 @@ class Watch:
         ]
 
     def _follow(self, task: Int, X: Float, y: Float, number: Int, matrices: Matrices) -> list[Alarm]:
-        b = self._belief
         found = follow(
-            task, X, y, number, b.known, b.frame.shift, b.frame.scale, b.frame.reward, b.mean, matrices,
-            b.steady, b.loud, b.usual, self._sizes, self._rows, self._apart, self._alarms,
+            task, X, y, number, *self._known, matrices, *self._noise, self._sizes, self._rows, self._apart,
+            self._alarms,
         )  # fmt: skip
         return [self._alarm(*row) for row in self._alarms[:found].tolist()] if found else []
 
