@@ -142,6 +142,19 @@ def test_rewards_come_late_out_of_order_and_twice():
     assert (status.duplicates, status.pending, status.rewards) == (3, 0, 105)
 
 
+def test_rewards_are_read_back_in_the_order_in_which_they_came(place):
+    world, bandit = trained(60, path=place)
+    made = [bandit.decide(**world.request()) for _ in range(20)]
+    late = [made[i] for i in world.rng.permutation(20)]
+    for i, d in enumerate(late):
+        bandit.reward(d.id, float(i))
+    bandit.close()
+    with SafeBandit.load(place) as again:
+        *_, y, _, _, number = again._engine.store.memory.plays.view().rows()
+    assert number[-20:].tolist() == [d.id for d in late]
+    assert y[-20:].tolist() == list(range(20))
+
+
 def test_a_batch_of_rewards_may_name_a_decision_twice():
     world, bandit = trained(50)
     d = bandit.decide(**world.request())

@@ -110,9 +110,10 @@ class SqliteReader(LedgerReader):
     def rewarded(self, dim: int) -> Iterator[Rewarded]:
         with self._readable():
             self._show_own()
-            cursor = self._db.execute(statements.REWARDED)
+            cursor, last = self._db.execute(statements.REWARDED), 0
             while block := cursor.fetchmany(statements.BLOCK):
-                number, value, task, features, is_baseline, claim = zip(*block, strict=True)
+                number, value, task, features, is_baseline, claim, link = zip(*block, strict=True)
+                last = _in_order(link, last)
                 X = np.frombuffer(b"".join(features)).reshape(-1, dim)
                 yield Rewarded(
                     np.array(number), np.array(value, dtype=float), np.array(task), X,
@@ -168,6 +169,13 @@ class SqliteReader(LedgerReader):
         with self._readable():
             self._show_own()
             yield from statements.entries(self._db)
+
+
+def _in_order(links: Sequence[int], before: int) -> int:
+    """The last of these places in the chain; an error unless they come one after the other."""
+    if not (np.diff(np.array(links), prepend=before) > 0).all():
+        raise sqlite3.DatabaseError("rewards come in another order than that of their links")
+    return links[-1]
 
 
 def refused(where: str, reason: sqlite3.Error | OverflowError | UnicodeDecodeError) -> BanisterError:

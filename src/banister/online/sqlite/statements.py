@@ -64,9 +64,12 @@ SELECT {_WHAT}, d.time, r.value, r.key, t.id
 FROM decisions d LEFT JOIN rewards r ON r.id = d.id LEFT JOIN retractions t ON t.id = d.id WHERE d.id = ?
 """
 FIND_MANY = FIND.replace("SELECT", "SELECT d.id,").replace("= ?", "IN (SELECT value FROM json_each(?))")
+# Rewards alone are brought into their order, and each looks its decision up: with its features in the sort, a
+# store of millions is copied to the disk to be sorted. LIMIT keeps SQLite from dropping the order, CROSS JOIN
+# from turning the loops round.
 REWARDED = f"""
-SELECT r.id, r.value, {_WHAT}
-FROM rewards r JOIN decisions d ON d.id = r.id ORDER BY r.link
+SELECT r.id, r.value, {_WHAT}, r.link
+FROM (SELECT id, value, link FROM rewards ORDER BY link LIMIT -1) r CROSS JOIN decisions d ON d.id = r.id
 """
 
 
