@@ -83,6 +83,29 @@ def test_a_task_that_is_alone_with_a_direction_has_a_left_over_of_that_size():
     np.testing.assert_array_equal(alone(np.zeros((3, 0)), np.zeros((2, 0))), 0.0)
 
 
+def test_a_task_that_only_such_tasks_bear_out_is_one_of_them():
+    small, L = np.tile([0.1, -0.1], 12), np.ones((1, 1))
+    w = np.r_[5.0, -3.0, small][:, None]  # the second has 0.26 of all leverage, and nearly all of the rest
+    np.testing.assert_array_equal(np.flatnonzero(alone(w, L)), [0, 1])
+    np.testing.assert_allclose(alone(w, L)[:2], 25 * w[:2, 0] ** 2)
+
+
+def test_where_tasks_are_many_few_that_share_a_direction_are_alone_with_it():
+    L, others = np.ones((1, 1)), 0.02 * np.ones(22)
+    three = np.r_[np.ones(3), others]  # 0.33 each, below 0.25 + 4 / 25
+    np.testing.assert_array_equal(alone(three[:, None], L), 0.0)
+    three = np.r_[np.ones(3), np.tile(others, 5)]  # above 0.25 + 4 / 113
+    np.testing.assert_array_equal(np.flatnonzero(alone(three[:, None], L)), [0, 1, 2])
+    two = np.r_[1.0, -1.0, others]
+    np.testing.assert_array_equal(np.flatnonzero(alone(two[:, None], L)), [0, 1])
+
+
+def test_normal_coefficients_are_hardly_ever_alone():
+    rng = np.random.default_rng(0)
+    found = [alone(rng.standard_normal((T, k)), np.eye(k)).any() for T, k in [(25, 1), (50, 2)] * 200]
+    assert np.mean(found) < 0.02
+
+
 def test_the_factor_of_a_tasks_left_over_arrives_and_an_odd_one_keeps_the_larger():
     info, shared = own_case(0.0)
     post = widened(info, shared, np.array([7.0, 1.0]), np.zeros(2), np.zeros((2, 3, 3)), 1.0)

@@ -36,6 +36,7 @@ _SURE = 3.0  # standard errors from which a coordinate's left-over is its own, n
 _SIGNIFICANT = 2.0  # standard errors beyond which the common level counts as seen
 _LARGEST = 100.0  # times τ0²: no coordinate explains more than a hundred times the rewards' mean square
 _ALONE = 0.5  # of a task's leverage on its directions: beyond, it says more of them than all others together
+_FEW = 0.25  # the same where tasks are many: beyond, it and two or three others have the directions
 _ODD = 2.0  # standard deviations of a task's score beyond which its left-over is of its own size
 _ODD_STEPS = 10
 
@@ -70,7 +71,8 @@ def alone(w: Float, L: Float) -> Float:
 
     A task's leverage `w'(Σ ww')⁻¹w` is 1 where no other task goes its way. The direction is then the task
     itself as far as its own rows show it, and where they do not, other tasks' small coefficients seem to say
-    how it goes on. Such a task has a left-over as large as what it is said to share, and as well hidden.
+    how it goes on. Such a task has a left-over as large as what it is said to share, and as well hidden. A
+    task that is borne out only by such tasks is one of them.
 
     Args:
         w: (T, k) coefficients.
@@ -80,9 +82,16 @@ def alone(w: Float, L: Float) -> Float:
         >>> alone(np.array([[4.0], [1.0], [-1.0]]), np.array([[0.5], [0.0]]))  # 25 · 2² / 2
         array([50.,  0.,  0.])
     """
-    leverage = np.einsum("tk,kl,tl->t", w, np.linalg.pinv(w.T @ w, hermitian=True), w)
-    energy = ((w @ L.T) ** 2).sum(axis=1)
-    return np.where(leverage > _ALONE, HIDDEN * energy / len(L), 0.0)
+    n, k = w.shape
+    most = min(_ALONE, _FEW + 4 * k / n)  # normal coefficients hardly ever come near it
+    energy, others = ((w @ L.T) ** 2).sum(axis=1), np.ones(n, dtype=bool)
+    while others.any():
+        rest = w[others]
+        leverage = np.einsum("tk,kl,tl->t", rest, np.linalg.pinv(rest.T @ rest, hermitian=True), rest)
+        if not (leverage > most).any():
+            break
+        others[np.flatnonzero(others)[leverage > most]] = False
+    return np.where(others, 0.0, HIDDEN * energy / len(L))
 
 
 def left_over(hierarchy: Hierarchy, tails: float) -> Float:

@@ -8,7 +8,7 @@ from typing import Any
 from banister.online.record import DecisionRecord, Record, RewardRecord
 from banister.online.sqlite.statements import insert
 
-_MOST = 256  # records: so few take a millisecond or two to move, and a commit's own cost is spread over enough
+_MOST = 256  # records: so few are moved in a millisecond or two, and share the cost of a commit
 _KINDS = DecisionRecord, RewardRecord
 
 
