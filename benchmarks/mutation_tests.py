@@ -16,7 +16,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 _NOT_RACING = ["-k", "not background"]  # uncompiled, a fit in the background comes late by itself
 _PLAIN = ["-q", "-W", "ignore", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", "not statistical"]
-_PATIENCE = 1800  # seconds that tests may wait: on a lock that a fault never opens, say
+_PATIENCE = 600  # seconds that tests may take: a fault may leave a lock shut for ever
 _WORK = 20  # times the processor time without a fault, after which a loop is taken for endless
 _LEAST_WORK = 120  # seconds of processor time, at the least: a fault in a kernel is compiled first
 _FAILED = (1, 2, -signal.SIGALRM, -signal.SIGXCPU)  # 2: a test file cannot be imported
@@ -105,6 +105,7 @@ class Tests:
         os.environ["CI"] = "1"  # the same examples of properties each time
         sys.dont_write_bytecode = not learn
         sys.path.insert(0, str(self.folder / "src"))
+        os.environ["PYTHONPATH"] = str(self.folder / "src")  # for tests that start processes
         with open(self.folder / "pytest.txt", "w") as said:
             os.dup2(said.fileno(), 1)
         files = [f"{ROOT / 'tests'}/{name}" for name in names]

@@ -153,6 +153,22 @@ def test_what_happens_to_the_files_is_seen_before_anything_is_acknowledged(store
         bandit.status()
 
 
+def test_a_file_that_goes_within_a_tick_of_the_clock_is_missed(store, monkeypatch):
+    """The folder's time may stay as it was then, so it is not believed before it is long past."""
+    with SafeBandit(path=store, refits="manual") as bandit:
+        decide(bandit)
+        folder, stat = os.stat(store.parent), os.stat
+        monkeypatch.setattr(
+            os, "stat", lambda path, **k: folder if path == str(store.parent) else stat(path, **k)
+        )
+        monkeypatch.setattr(time, "time_ns", lambda: folder.st_ctime_ns + 5_000_000)
+        decide(bandit)
+        Path(f"{store}.ledger").rename(f"{store}.elsewhere")
+        with pytest.raises(StoreError, match="is gone"):
+            decide(bandit)
+        Path(f"{store}.elsewhere").rename(f"{store}.ledger")
+
+
 def _copy(path: Path) -> Path:
     other = path.with_name("other")
     other.write_bytes(path.read_bytes())

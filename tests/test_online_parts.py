@@ -72,6 +72,13 @@ def test_pieces_do_not_see_later_rows():
     assert [p.tolist() for p in before] == [[[1.0, 2.0]]]
 
 
+def test_the_worst_margin_stays_the_worst():
+    tallies, moved = Tallies(1), np.arange(3)
+    tallies.count_many(np.zeros(3, dtype=int), np.array([0.5, 0.2, 0.4]), moved, np.ones((3, 1)))
+    tallies.count_many(np.zeros(1, dtype=int), np.array([0.3]), moved[:1], np.ones((1, 1)))
+    assert tallies.margin.view[0] == 0.2
+
+
 def test_a_drift_forgets_what_was_gained():
     tallies = Tallies(2)
     tallies.count_many(np.array([0, 1, 1]), np.array([0.5, 0.2, np.nan]), np.array([0, 1]), np.ones((2, 2)))

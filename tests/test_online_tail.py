@@ -97,6 +97,26 @@ def test_a_kill_loses_nothing(served, store):
         assert again.audit(bandit.receipt()).passed
 
 
+def test_a_tail_begins_anew_only_once_the_disk_has_the_tables(served, monkeypatch):
+    bandit, _ = served
+    ledger, synced = bandit._engine.store.ledger, []
+
+    def sync(handle):
+        synced.append((handle, ledger._tail._place))
+        if len(synced) == 1:
+            raise OSError("the disk does not answer")
+
+    monkeypatch.setattr(type(ledger._tail), "used", True)
+    monkeypatch.setattr(os, "fsync", sync)
+    before = ledger._tail._place
+    ledger.move()
+    assert ledger._tail._place == before  # what it holds may be all there is
+    World(seed=5).play(bandit, 1)
+    ledger.move()
+    assert [handle for handle, _ in synced] == [ledger._log_handle] * 2
+    assert ledger._tail._place < before <= synced[1][1]
+
+
 def test_a_record_that_was_cut_short_was_never_acknowledged(served, store):
     bandit, _ = served
     for name, change in {"cut": lambda d: d[:-7], "zeros": lambda d: d[:-50] + bytes(50)}.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from banister.online.engine import ACCEPTED, DUPLICATE, Engine, same_reward
+from banister.online.engine import ACCEPTED, Engine, same_reward
 from banister.online.following import repeated
 from banister.online.ledger import Played
 from banister.online.record import RewardRecord
@@ -43,7 +43,7 @@ def _outcome(
         played = first[0]._replace(reward=first[1].value, key=first[1].key)
     if record.key is not None and played.key == record.key:
         return same_reward(played, record.value)
-    why = DUPLICATE if first is not None else engine.refusal(played, record.time)
+    why = engine.refusal(played, record.time)
     if why is not None:
         engine.refuse(record.id, record.time, record.value, why)
         return why
