@@ -9,9 +9,10 @@ same belief made from its own plays; and, where the model holds, standardised er
 actions on offer, from the first belief on.
 
     python benchmarks/certificate.py [--families "A;B"] [--groups "script;table"] [--seeds 20] [--first 0]
-        [--jobs 1] [--policy] [--ungated 2] [--out bench-certificate]
+        [--jobs 1] [--policy] [--ungated 2] [--out bench-certificate] [--page docs/safety-grid.md]
 
-Writes `OUT.jsonl` (one line a run; runs found there are not repeated), `OUT.json` and `OUT.md`.
+Writes `OUT.jsonl` (one line a run; runs found there are not repeated), `OUT.json` and `OUT.md`; with `--page`
+also a page for the documentation.
 """
 
 from __future__ import annotations
@@ -192,6 +193,71 @@ def violating(rows: list[dict[str, Any]]) -> str:
     )
 
 
+KINDS = {
+    "script": "levels, averages and arms, as an application first tries them",
+    "table": "the worlds that the belief was developed on",
+    "everyday": "categories, clicks, counts, revenue, delays, seasons, drifts",
+    "grid": "the paper's generator over sizes, ranks and noise",
+    "blind": "written by a reader of the rules to break them",
+    "invented": "written by a reader of the rules to break them",
+    "unequal": "written without sight of the rules: noise that goes by arm, segment, market or size",
+    "unseen": "written without sight of the rules: assumptions hold, everything else may not",
+    "afterwards": "written after the rules that `unseen` led to",
+    "fresh": "written without sight of the rules: tasks that pooling may misjudge",
+}
+
+
+def page(rows: list[dict[str, Any]], seeds: range) -> str:
+    """A page for the documentation: groups, families with a violation, and all families."""
+    lines = table(rows).splitlines()
+    whole = [text for text in lines[2:] if ", all**" in text]
+    about = {g: f"| {g} | {KINDS[g]} | {cells} |" for text in whole for g, cells in [_group(text)]}
+    bad = [r for r in rows if r["violations"]]
+    return "\n".join(
+        [
+            "# Every world",
+            "",
+            f"`python benchmarks/certificate.py --seeds {len(seeds)} --first {seeds.start}` plays "
+            "`SafeBandit` (in memory, refits inline) in every family of worlds that this project knows, each "
+            "with new seeds. A run violates if one decision that left the baseline has a true expected "
+            "reward below `r_b − α|r_b|`; worst is in shares of the mean baseline reward. Left is the share "
+            "of decisions that left the baseline, late the same of the last third; gain is the share of best "
+            "minus baseline; rms and 99.9 % are of the belief's standardised errors where the model holds. "
+            "[Safety](safety.md) says what is promised, what is not, and how blind each group was.",
+            "",
+            "| group | what it holds | runs | violating | below / departures | worst | gain |",
+            "| --- | --- | --- | --- | --- | --- | --- |",
+            *about.values(),
+            "",
+            f"{len(bad)} of {len(rows)} runs violated.",
+            "",
+            "## Families with a violation",
+            "",
+            *lines[:2],
+            *(text for text in lines[2:] if _violates(text)),
+            "",
+            "## All families",
+            "",
+            *lines,
+            "",
+        ]
+    )
+
+
+def _cells(text: str) -> list[str]:
+    return [cell.strip() for cell in text.strip("|").split("|")]
+
+
+def _group(text: str) -> tuple[str, str]:
+    """A group's name, and what the first table says of it."""
+    name, _, runs, bad, below, worst, _, _, gain, *_ = _cells(text)
+    return name.strip("*").removesuffix(", all"), " | ".join((runs, bad, below, worst, gain))
+
+
+def _violates(text: str) -> bool:
+    return ", all**" not in text and _cells(text)[3] != "0"
+
+
 def options() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(
@@ -205,6 +271,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--policy", action="store_true", help="play SafeAltGDmin instead of SafeBandit")
     parser.add_argument("--ungated", type=int, default=2, help="runs a cell with an ungated learner beside")
     parser.add_argument("--out", type=Path, default=Path("bench-certificate"))
+    parser.add_argument("--page", type=Path, help="a page of the documentation to write")
     return parser.parse_args()
 
 
@@ -236,6 +303,8 @@ def main() -> None:
     asked.out.with_suffix(".json").write_text(json.dumps(rows))
     text = table(rows) + "\n" + violating(rows)
     asked.out.with_suffix(".md").write_text(text)
+    if asked.page is not None:
+        asked.page.write_text(page(rows, seeds))
     print(text)
 
 
