@@ -399,6 +399,8 @@ MUTANTS = [
     ),
     *mutants(
         "safety/loudness.py",
+        ("spent-telling", "_TELLING = 3.0", "_TELLING = 0.0", "noise that the fit passed through counts as differences of tasks"),
+        ("spent-apart", "(left_over > _APART * np.median(left_over))", "True", "features whose rows are spent widen though tasks agree along them"),
         ("quiet", "np.maximum(each, 1.0)", "each", "quiet features narrow bounds"),
         ("quiet-watch", "np.maximum(common, 1.0)", "common", "rewards along quiet features ring"),
         ("spent-rows", "weight = energy * told.left[:, None]", "weight = energy", "a feature on which rows were spent looks quiet"),

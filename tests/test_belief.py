@@ -10,6 +10,7 @@ from banister.safety.belief import Belief
 from banister.safety.believer import Believer
 from banister.safety.frame import Frame
 from banister.safety.labels import Claims
+from banister.safety.loudness import loudness
 from banister.safety.passes import fit
 from banister.safety.seen import Seen, latest, most_common
 from belief_world import World, scaled
@@ -398,6 +399,11 @@ def test_rows_of_every_task_tell_of_noise_where_tasks_take_turns(monkeypatch):
     seen = world.seen(60, claims=False)  # eight tasks in turns; every eighth row is of one task
     monkeypatch.setattr(module, "_USUAL", 60)
     monkeypatch.setattr(module, "_A_FEATURE", 1)
-    monkeypatch.setattr(module, "loudness", lambda told, *_: looked.append(set(told.task.tolist())))
+
+    def look(told, *more):
+        looked.append(set(told.task.tolist()))
+        return loudness(told, *more)
+
+    monkeypatch.setattr(module, "loudness", look)
     Believer().believe(seen, world.T, 500)
     assert looked == [set(range(8))]

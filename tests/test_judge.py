@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from banister.learner.learner import Learner
 from banister.learner.memory import Memory
+from banister.safety import _kernels
 from banister.safety.believer import Believer
 from banister.safety.constraint import Constraint
 from banister.safety.frame import Frame
@@ -404,3 +405,11 @@ def test_shut_and_unknown_tasks_stay_at_the_baseline():
     assert out.chosen.tolist() == [1, -1, -1, -1]
     out = learner.decide(np.arange(4), A, np.zeros(4, int), A[:, 0], r, r, np.zeros(4))
     np.testing.assert_allclose(out.floor, 4.0)
+
+
+@pytest.mark.parametrize(("error", "hopeless"), [(0.0, True), (10.0, False)])
+def test_a_label_that_is_unsure_does_not_end_what_a_comparison_could_certify(error, hopeless):
+    base = _kernels.Base(mean=1.0, variance=0.01, noise=0.0, gain=0.0, moved=0.0)
+    claim = _kernels.Claim(given=True, label=True, r=1.0, error=error, least=100.0)
+    rule = _kernels.Rule(alpha=0.1, literal=False, left=np.zeros(2), z=3.0, label_error=0.0)
+    assert _kernels._hopeless(0.01, 5.0, 0.0, base, claim, rule) is hopeless

@@ -7,7 +7,7 @@ from scipy.stats import t as student
 
 from banister.safety import believer as module
 from banister.safety.believer import Believer
-from banister.safety.loudness import EVEN, Told, local, loudness
+from banister.safety.loudness import EVEN, Told, local, loudness, passed_through
 from banister.safety.noise import moderate
 from banister.safety.seen import Seen
 from banister.safety.watch import Watch
@@ -25,6 +25,35 @@ def wider(freedom, z=4.0):
 def told(Z, square, left=1.0, task=0):
     n = len(Z)
     return Told(np.broadcast_to(task, n), Z, np.asarray(square), np.full(n, left))
+
+
+def test_a_left_over_that_stands_out_may_be_noise_until_errors_tell():
+    noise, rest = np.array([0.5, 0.1]), np.array([0.1, 0.1, 0.1])
+    arms = np.repeat(ARMS, [20, 20, 4], axis=0)
+    for left, third, few in ((0.5, 4.0, True), (0.8, 4.0, False), (0.5, 0.39, False)):
+        # four rows of the third arm: two degrees of freedom, or more than three
+        found = passed_through(told(arms, np.ones(44), left), np.append(rest[:2], third), noise)
+        wanted = [[1, 1, 1 + third / v] for v in noise] if few else np.ones((2, 3))
+        np.testing.assert_allclose(found, wanted)
+
+
+def test_a_late_arm_that_every_task_has_played_once_is_not_taken_for_known():
+    """Rewards of the third arm swing twenty times as much; each is passed through, as if tasks differed."""
+    rng = np.random.default_rng(3)
+    T, quiet = 20, np.tile([0, 1], 20)
+    arm = np.concatenate([np.append(quiet, 2)] * T)
+    task = np.repeat(np.arange(T), 41)
+    X = ARMS[arm]
+    y = np.array([2.0, 1.0, 1.5])[arm] + np.array([0.1, 0.1, 2.0])[arm] * rng.standard_normal(len(arm))
+    rows = len(y)
+    seen = Seen(task, X, y, arm == 0, np.full(rows, UNKNOWN), task[:0], X[:0], y[:0], y[:0], task, X)
+    belief = Believer().believe(seen, T, rows)
+    Z = belief.frame.rows(ARMS)
+    sd = belief.frame.reward * np.sqrt(np.einsum("kp,tpq,kq->tk", Z, belief.V, Z))
+    error = belief.frame.reward * belief.mean @ Z.T - [2.0, 1.0, 1.5]
+    assert np.abs(error[:, 2]).max() > 3.0
+    assert (np.abs(error[:, 2]) < 4 * sd[:, 2]).all()
+    assert (sd[:, :2] < 0.1).all()
 
 
 def test_levels_by_hand():

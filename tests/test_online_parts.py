@@ -16,7 +16,7 @@ from banister.learner.memory import SAMPLE
 from banister.online._digest import digests
 from banister.online.door import squares_finite
 from banister.online.files import write_atomically
-from banister.online.ledger import Played, Rewarded
+from banister.online.ledger import Decided, Played, Rewarded
 from banister.online.model import Marks, Model
 from banister.online.model_file import pack, require, unpack
 from banister.online.needed import exploring, rows_needed
@@ -70,6 +70,16 @@ def test_pieces_do_not_see_later_rows():
     before = column.pieces()
     column.add([3.0, 4.0])
     assert [p.tolist() for p in before] == [[[1.0, 2.0]]]
+
+
+def test_decisions_of_others_come_after_what_waits():
+    world, bandit = trained(20)
+    store = bandit._engine.store
+    bandit.decide(**world.request())
+    mine = store._made[-1]
+    store.remember_block(Decided.of([mine._replace(id=mine.id + 1)]))
+    *_, number = store.memory.labels.view().rows()
+    assert number[-2:].tolist() == [mine.id, mine.id + 1]
 
 
 def test_the_worst_margin_stays_the_worst():

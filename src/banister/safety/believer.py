@@ -32,7 +32,7 @@ from banister.safety.gathering import Gathered, Labels, Old, Part
 from banister.safety.given import Doubts, given, joined, widened
 from banister.safety.hierarchy import Hierarchy, Start
 from banister.safety.labels import Claims, Trust, trust
-from banister.safety.loudness import EVEN, Loudness, Told, local, loudness, rows_along
+from banister.safety.loudness import EVEN, Loudness, Told, local, loudness, passed_through, rows_along
 from banister.safety.noise import LEAST_FREEDOM, MANY, Moderated, lifted, moderate
 from banister.safety.passes import LEAST_NOISE, fit
 from banister.safety.past import Past
@@ -175,7 +175,7 @@ class _Making:
             hierarchy.shared.mu, np.sqrt(kappa) * hierarchy.shared.L, widening.left_over(hierarchy, kappa)
         )
         wider = self._widen(data, hierarchy, wide, settled)
-        checked = self._check(wider, settled)
+        checked = self._check(wider, settled, hierarchy.shared.D)
         most = float(checked.common.max(initial=1.0))
         if not isinstance(wider.V, PerTask):
             if checked.loud is not None:
@@ -315,8 +315,8 @@ class _Making:
         placed[self.tasks] = values
         return placed
 
-    def _check(self, wide: _Widened, settled: _Settled) -> _Checked:
-        """Compare (some) rows with the belief made from them."""
+    def _check(self, wide: _Widened, settled: _Settled, left_over: Float) -> _Checked:
+        """Compare (some) rows with the belief made from them; `left_over` is the fit's (p,)."""
         noise = np.sqrt(settled.unequal * settled.noise.variance)
         rows = _some(len(self.y), max(_USUAL, _A_FEATURE * self.frame.dim))
         task, Z = self.task[rows], self.frame.rows(self.seen.X[rows])
@@ -325,8 +325,12 @@ class _Making:
         share = spread / noise[task] ** 2
         told = share < _INTERPOLATED
         telling = Told(task[told], Z[told], (error[told] / noise[task[told]]) ** 2, 1 - share[told])
+        if not told.any():
+            return _Checked(task, Z, error, spread, None)
         freedom = self._freedom(settled.noise.lent, many=isinstance(wide.V, PerTask))
-        return _Checked(task, Z, error, spread, loudness(telling, freedom, self.z) if told.any() else None)
+        loud = loudness(telling, freedom, self.z)
+        spent = passed_through(telling, left_over, settled.noise.variance)
+        return _Checked(task, Z, error, spread, loud._replace(each=np.maximum(loud.each, spent)))
 
     def _freedom(self, lent: float, *, many: bool) -> Float:
         """Degrees of freedom behind each task's noise along each feature: lent by others, and its own rows.

@@ -15,6 +15,10 @@ Few rows along a feature say little of its level: levels are shrunk across featu
 (`noise`), and what remains uncertain widens them by Student's quantile. Where features differ by no more than
 chance does, that leaves all of them at one.
 
+While a fit has spent nearly all rows along a feature on what tasks have of their own, none of this is known:
+loud noise looks like tasks that differ much. Where such a feature's left-over stands out among the others',
+all of it may be noise (`passed_through`).
+
 Nor is a feature as loud in one task as in another. Where levels of tasks differ by more than chance does, the
 noise of what a task has hardly played may be of any of these sizes: a bound along it has Student's quantile
 with no more degrees of freedom than other tasks lend and the task's own rows along the feature give.
@@ -32,6 +36,8 @@ from banister.safety.widening import sums
 
 EVEN: Float = np.ones(0)  # nothing is louder than anything else
 _TURNS = 5  # of telling levels of features and of tasks apart
+_TELLING = 3.0  # degrees of freedom along a feature: from there on noise is told from tasks that differ
+_APART = 4.0  # times the usual left-over of features, beyond which it may be noise
 
 
 class Loudness(NamedTuple):
@@ -95,6 +101,29 @@ def loudness(told: Told, freedom: Float, z: float) -> Loudness:
     few = np.minimum(freedom, features.freedom)
     each = features.variance * _wider(few, z) / _usual(told, near, n_tasks)[:, None]
     return Loudness(np.maximum(common, 1.0), np.maximum(each, 1.0))
+
+
+def passed_through(told: Told, left_over: Float, noise: Float) -> Float:
+    """By how much noise may be louder along features whose rows the fit has spent, (T, p); 1 along others.
+
+    Args:
+        told: rows.
+        left_over: (p,) variance of what tasks have of their own along each feature.
+        noise: (T,) variance of noise that tasks are believed to have.
+
+    Examples:
+        No row with the third feature has an error left, and along it tasks differ by far the most:
+
+        >>> rows = Told(np.zeros(8, dtype=int), np.tile(np.eye(3)[:2], (4, 1)), np.ones(8), np.ones(8))
+        >>> passed_through(rows, np.array([0.1, 0.1, 4.0]), np.array([0.5, 0.1]))
+        array([[ 1.,  1.,  9.],
+               [ 1.,  1., 41.]])
+    """
+    energy, left = told.Z**2, told.left[:, None]
+    seen = (energy * left).sum(axis=0) ** 2 / np.maximum((energy**2 * left).sum(axis=0), 1e-300)
+    doubted = (seen < _TELLING) & (left_over > _APART * np.median(left_over))
+    found: Float = np.where(doubted, 1 + left_over / noise[:, None], 1.0)
+    return found
 
 
 def _levels(told: Told, near: Float, n_tasks: int) -> Float:
