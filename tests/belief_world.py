@@ -76,3 +76,13 @@ def scaled(seen, features=1.0, rewards=1.0):
         label_std=seen.label_std * rewards,
         offered=seen.offered * features,
     )
+
+
+def arms_played(task, arm, y, T):
+    """Rewards of three fixed arms, the first of them the baseline, without claims."""
+    nothing = np.zeros(0)
+    return Seen(
+        task=task, X=np.eye(3)[arm], y=y, is_baseline=arm == 0, claim=np.full(len(y), UNKNOWN),
+        label_task=nothing.astype(int), labelled_features=np.zeros((0, 3)), label=nothing, label_std=nothing,
+        offered_task=np.repeat(np.arange(T), 3), offered=np.tile(np.eye(3), (T, 1)),
+    )  # fmt: skip

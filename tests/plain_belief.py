@@ -290,6 +290,12 @@ def plain_belief(seen, decisions, confidence=0.95):
             [(z2**2).sum() ** 2 / max((z2**4).sum(), 1e-300) for z2 in Z[seen.task == t].T] for t in range(T)
         ]
         common, louder = loudness.loudness(rows, np.array(along) + lent, z)
+        own = h.shared.D
+        for j in range(frame.dim):
+            z2, left = Z[told, j] ** 2, 1 - share[told]
+            rows_left = (z2 * left).sum() ** 2 / max((z2**2 * left).sum(), 1e-300)
+            if rows_left < 3 and own[j] > 4 * np.median(own):
+                louder[:, j] = np.maximum(louder[:, j], 1 + own[j] / noise)
         near = (Z**2 * common).sum(axis=1) / (Z**2).sum(axis=1)
     V = V * np.sqrt(louder[:, :, None] * louder[:, None, :])
     spread, error = spread / steady[seen.task] ** 2, miss / steady[seen.task] / np.sqrt(near)

@@ -13,7 +13,7 @@ from banister.safety.labels import Claims
 from banister.safety.loudness import loudness
 from banister.safety.passes import fit
 from banister.safety.seen import Seen, latest, most_common
-from belief_world import World, scaled
+from belief_world import World, arms_played, scaled
 from belief_world import belief as made
 from plain_belief import plain_belief
 
@@ -50,6 +50,17 @@ def test_a_belief_of_few_rows_is_its_plain_twin():
     # four rows of each of twelve tasks, nothing shared yet: each task's size has four degrees of freedom
     world = World(T=12, d=10)
     assert twin(world.seen(4), world.T)[0].rank == 0
+
+
+def test_a_belief_of_an_arm_that_every_task_played_once_is_its_plain_twin():
+    # The arm is thirty times as loud as the two others, and each reward of it passes for the task's own.
+    rng, T = np.random.default_rng(1), 8
+    task, turn = np.repeat(np.arange(T), 12), np.tile(np.arange(12), T)
+    arm = np.where(turn == 11, 2, turn % 2)
+    y = rng.normal(2.0, 0.3, (T, 3))[task, arm] + np.array([0.1, 0.1, 3.0])[arm] * rng.standard_normal(96)
+    found, _ = twin(arms_played(task, arm, y, T), T)
+    errors = np.array([[found.contrast(t, x, 1.0)[1] for x in np.eye(3)] for t in range(T)])
+    assert (errors[:, 2] > 100 * errors[:, 1]).all()
 
 
 @pytest.mark.parametrize("n", [1, 2, 4, 60])

@@ -9,9 +9,8 @@ from banister.safety import believer as module
 from banister.safety.believer import Believer
 from banister.safety.loudness import EVEN, Told, local, loudness, passed_through
 from banister.safety.noise import moderate
-from banister.safety.seen import Seen
 from banister.safety.watch import Watch
-from belief_world import UNKNOWN
+from belief_world import arms_played
 
 ARMS = np.eye(3)
 LOUD = np.array([0.1, 0.1, 2.0])  # of the third arm's rewards
@@ -43,11 +42,8 @@ def test_a_late_arm_that_every_task_has_played_once_is_not_taken_for_known():
     T, quiet = 20, np.tile([0, 1], 20)
     arm = np.concatenate([np.append(quiet, 2)] * T)
     task = np.repeat(np.arange(T), 41)
-    X = ARMS[arm]
     y = np.array([2.0, 1.0, 1.5])[arm] + np.array([0.1, 0.1, 2.0])[arm] * rng.standard_normal(len(arm))
-    rows = len(y)
-    seen = Seen(task, X, y, arm == 0, np.full(rows, UNKNOWN), task[:0], X[:0], y[:0], y[:0], task, X)
-    belief = Believer().believe(seen, T, rows)
+    belief = Believer().believe(arms_played(task, arm, y, T), T, len(y))
     Z = belief.frame.rows(ARMS)
     sd = belief.frame.reward * np.sqrt(np.einsum("kp,tpq,kq->tk", Z, belief.V, Z))
     error = belief.frame.reward * belief.mean @ Z.T - [2.0, 1.0, 1.5]
@@ -110,7 +106,7 @@ def test_one_reward_of_an_arm_tells_nothing_where_tasks_differ_in_noise():
     spread = {}
     for name, level in (("alike", np.full(T, 0.1)), ("apart", np.where(np.arange(T) % 2, 3.0, 0.1))):
         y = theta[task, arm] + level[task] * rng.standard_normal(len(task))
-        found = Believer().believe(rows_of(task, arm, y, T), T, 1000)
+        found = Believer().believe(arms_played(task, arm, y, T), T, 1000)
         spread[name] = found.contrast(0, ARMS[1], 1.0)[1], found.contrast(0, ARMS[0], 1.0)[1]
     assert spread["apart"][0] > 3 * spread["alike"][0]
     assert spread["apart"][1] < 3 * spread["alike"][1]  # what it plays all the time it knows
@@ -127,16 +123,7 @@ def seen(n, loud=LOUD, seed=0, T=8):
     rng = np.random.default_rng(seed)
     task, arm = np.arange(n * T) % T, rng.choice([0, 0, 0, 0, 1, 2], size=n * T)
     theta = 2.0 + rng.normal(0, 0.3, (T, 3))
-    return theta, rows_of(task, arm, theta[task, arm] + loud[arm] * rng.standard_normal(n * T), T)
-
-
-def rows_of(task, arm, y, T):
-    nothing = np.zeros(0)
-    return Seen(
-        task=task, X=ARMS[arm], y=y, is_baseline=arm == 0, claim=np.full(len(y), UNKNOWN),
-        label_task=nothing.astype(int), labelled_features=np.zeros((0, 3)), label=nothing, label_std=nothing,
-        offered_task=np.repeat(np.arange(T), 3), offered=np.tile(ARMS, (T, 1)),
-    )  # fmt: skip
+    return theta, arms_played(task, arm, theta[task, arm] + loud[arm] * rng.standard_normal(n * T), T)
 
 
 def test_what_is_believed_of_a_loud_arm_is_less_certain_and_true():

@@ -328,9 +328,8 @@ class _Making:
         if not told.any():
             return _Checked(task, Z, error, spread, None)
         freedom = self._freedom(settled.noise.lent, many=isinstance(wide.V, PerTask))
-        loud = loudness(telling, freedom, self.z)
         spent = passed_through(telling, left_over, settled.noise.variance)
-        return _Checked(task, Z, error, spread, loud._replace(each=np.maximum(loud.each, spent)))
+        return _Checked(task, Z, error, spread, loudness(telling, freedom, self.z, spent))
 
     def _freedom(self, lent: float, *, many: bool) -> Float:
         """Degrees of freedom behind each task's noise along each feature: lent by others, and its own rows.

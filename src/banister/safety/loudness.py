@@ -67,13 +67,14 @@ class Told(NamedTuple):
     left: Float
 
 
-def loudness(told: Told, freedom: Float, z: float) -> Loudness:
+def loudness(told: Told, freedom: Float, z: float, least: Float | float = 1.0) -> Loudness:
     """How loud each feature is.
 
     Args:
         told: rows.
         freedom: (T, p) the degrees of freedom behind each task's noise along each feature, or (T, 1).
         z: the normal quantile of bounds.
+        least: (T, p) how loud each must be feared to be, whatever errors say (`passed_through`).
 
     Examples:
         Two arms, of which the second is ten times as loud; the second task plays the first arm only:
@@ -100,7 +101,7 @@ def loudness(told: Told, freedom: Float, z: float) -> Loudness:
     common = features.variance * _wider(features.freedom, z) / np.average(near, weights=told.left)
     few = np.minimum(freedom, features.freedom)
     each = features.variance * _wider(few, z) / _usual(told, near, n_tasks)[:, None]
-    return Loudness(np.maximum(common, 1.0), np.maximum(each, 1.0))
+    return Loudness(np.maximum(common, 1.0), np.maximum(each, least))
 
 
 def passed_through(told: Told, left_over: Float, noise: Float) -> Float:
