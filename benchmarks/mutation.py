@@ -101,6 +101,8 @@ class Run:
         """Whether tests pass without any fault; if not, their failing says nothing."""
         if (name, compiled) not in self._sound:
             self._sound[name, compiled] = self._pytest.learn(name, CACHED if compiled else UNCOMPILED)
+            if not self._sound[name, compiled]:
+                print(f"LEFT OUT  {name}: it fails without any fault.", flush=True)
         return self._sound[name, compiled]
 
     def _try(self, mutant: Mutant, names: list[str]) -> str | None:

@@ -14,7 +14,9 @@ case $command in
   start)
     mkdir -p "$folder"
     if [ "$(id -u)" = 0 ]; then chown postgres "$folder"; fi
-    as_owner "'$bin/initdb' -D '$folder/data' -A trust -U banister -E UTF8 --locale=C" >"$folder.log" 2>&1
+    if [ ! -d "$folder/data" ]; then
+      as_owner "'$bin/initdb' -D '$folder/data' -A trust -U banister -E UTF8 --locale=C" >"$folder.log" 2>&1
+    fi
     as_owner "'$bin/pg_ctl' -D '$folder/data' -l '$folder/server.log' -w start -o \"-c listen_addresses='' -k '$folder'\"" \
       >>"$folder.log" 2>&1
     echo "postgresql://banister@/postgres?host=$folder"

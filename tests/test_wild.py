@@ -43,6 +43,21 @@ def test_one_wild_value_counts_as_the_end_of_what_is_usual(wild):
     assert not out.left_out.any()
 
 
+@pytest.mark.parametrize(("rows", "known"), [(201, True), (199, False)])
+def test_a_task_of_many_rewards_says_itself_what_is_usual(rows, known):
+    """Twenty tasks of size 1 and one of size 10 (or of 1/100): what is wild in one is usual in the other."""
+    rng = np.random.default_rng(0)
+    others, shape = rng.standard_normal(4000), rng.standard_normal(rows - 1)
+    task = np.append(np.arange(4000) % 20, np.full(rows, 20))
+    large = tame(task, np.concatenate([others, 10 * shape, [40.0]]))
+    assert large.wild[-1] != known
+    small = tame(task, np.concatenate([others, shape / 100, [60.0]]))
+    assert small.wild[-1]
+    assert small.y[-1] == (shape / 100 if known else others).max()
+    hidden = tame(task, np.concatenate([others, shape / 100, [4.0]]))
+    assert hidden.wild[-1] == known
+
+
 @pytest.mark.parametrize("sigma", [0.5, 1.0, 1.5, 2.0, 2.5])
 @pytest.mark.parametrize("rows", [100, 1000, 20_000])
 def test_revenue_with_a_heavy_tail_keeps_its_mean(sigma, rows):
