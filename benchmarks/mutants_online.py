@@ -333,7 +333,8 @@ MUTANTS = [
             "WHERE %b::bigint IS NOT NULL AND",
             "a decision is made without knowing of a gate that was shut",
         ),
-        ("longer", "AND links >= %b::bigint", "AND %b::bigint IS NOT NULL", "a cut ledger is added to"),
+        ("longer", "(links > %b::bigint OR", "(%b::bigint IS NOT NULL OR", "a cut ledger is added to"),
+        ("another-end", "OR hash = %b::bytea)", "OR %b::bytea IS NOT NULL)", "another history of the same length is added to"),
         (
             "stale",
             "ids < %b::bigint + {_STALE}",

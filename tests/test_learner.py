@@ -193,13 +193,13 @@ def test_contradicted_baselines_of_many_tasks_are_a_change_of_all():
     learner = Learner(Constraint(0.2), Believer(), Memory(2))
     learner.use(b)
     # five of a hundred known
-    alone = [Alarm(0, 10, 1.0), Alarm(1, 11, 2.0), None, Alarm(2, 12, 3.0), Alarm(3, 13, 4.0)]
+    alone = [Alarm(0, 11, 1.0), Alarm(1, 12, 2.0), None, Alarm(2, 13, 3.0), Alarm(3, 14, 4.0)]
     assert [learner.disagreed(t, 10 + t) for t in (0, 1, 1, 2, 3)] == alone
     assert learner.gates.codes[:5].tolist() == [DRIFT] * 4 + [CERTIFIED]
-    assert learner.memory.since == {0: 10, 1: 11, 2: 12, 3: 13}
-    assert learner.disagreed(4, 20) == Alarm(EVERY_TASK, 20, 5.0)
+    assert learner.memory.since == {0: 11, 1: 12, 2: 13, 3: 14}
+    assert learner.disagreed(4, 20) == Alarm(EVERY_TASK, 21, 5.0)
     assert not learner.gates.any_open
-    assert learner.memory.since[EVERY_TASK] == 20
+    assert learner.memory.since[EVERY_TASK] == 21
     assert learner.disagreed(5, 21) is None  # all are shut already
     few = Learner(Constraint(0.2), Believer(), Memory(2))
     few.use(belief([[1.0, 2.0]] * 4, np.zeros((4, 2, 2))))
@@ -214,7 +214,7 @@ def test_a_contradicted_baseline_dates_the_change():
     alarms = []
     for i in range(300):
         alarms += learner.learn(3, np.ones(3), 99.0, True, UNKNOWN, 490 + i)
-    assert [(a.task, a.since) for a in alarms if a.task == 3] == [(3, 500)]
+    assert [(a.task, a.since) for a in alarms if a.task == 3] == [(3, 501)]
 
 
 def test_a_state_put_back_is_as_it_was():
@@ -230,7 +230,7 @@ def test_a_state_put_back_is_as_it_was():
     assert not learner.settled
     learner.put_back(kept)
     assert learner.gates.codes.tolist() == [DRIFT] + [CERTIFIED] * 3
-    assert learner.memory.since == {0: 3}
+    assert learner.memory.since == {0: 4}
     assert learner.settled
     assert learner.disagreed(1, 7).task == 1  # two of the three that it takes
     assert learner.disagreed(2, 8).task == EVERY_TASK

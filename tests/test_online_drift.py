@@ -133,11 +133,27 @@ def test_contradicted_baselines_of_many_tasks_are_a_drift():
     assert bandit.status().drifts == 2
     assert contradict(world, bandit, 3) == ["fallback:drift"] * 2 + ["fallback:baseline-disagrees"]
     assert bandit.status().drifts == 3
-    assert bandit._engine.store.memory.since[EVERY_TASK] == bandit._engine.store.decisions
+    assert bandit._engine.store.memory.since[EVERY_TASK] == bandit._engine.store.decisions + 1
     gates = {t.task: t.gate for t in bandit.status().tasks}
     assert {t for t, gate in gates.items() if gate == "baseline-disagrees"} == {"shop-2"}
     assert set(gates.values()) == {"baseline-disagrees", "drift"}
     assert bandit.audit().passed
+
+
+@pytest.mark.parametrize("wrong", [5.0, -5.0, 0.3])
+def test_a_wrong_baseline_reward_is_not_learned_from(wrong):
+    """The task begins anew behind it; what other requests say of it is right, and enough."""
+    for seed in range(3):
+        world, bandit = trained(400, seed=seed)
+        request = world.request(0)
+        claimed = {**request, "baseline_reward": request["baseline_reward"] + wrong}
+        d = bandit.decide(**claimed)
+        assert d.reason == "fallback:baseline-disagrees"
+        bandit.reward(d.id, world.earn(request, d.features))
+        world.play(bandit, 300)
+        bandit.refit()
+        assert {d.reason for d in world.play(bandit, 60, task=0)} == {"certified"}
+        assert bandit.audit().passed
 
 
 @pytest.mark.parametrize("tasks", [1, 2, 3, 5])

@@ -23,6 +23,7 @@ from places import connected, drop, needs_postgres, new_url, tamper
 from test_online_guard import in_child
 
 pytestmark = needs_postgres
+COUNTED = "decisions", "left", "moved", "margin"  # of every task
 
 
 @pytest.fixture
@@ -45,7 +46,8 @@ def memory_of(bandit: SafeBandit) -> list[Any]:
         *(c for c in snapshot.seen() if c is not None), *snapshot.rows(),
         sorted(snapshot.since.items()), sorted(snapshot.retracted), engine.learner.gates.codes,
         [engine.store.decisions, engine.store.rewards, engine.store.drifts], engine.store.labels,
-        engine.store.tallies.decisions.view[: len(engine.store.labels)], engine.model.version,
+        *(getattr(engine.store.tallies, name).view[: len(engine.store.labels)] for name in COUNTED),
+        engine.model.version,
     ]  # fmt: skip
 
 
@@ -130,6 +132,21 @@ def test_a_drift_that_one_notices_shuts_the_gate_for_both_and_is_noted_once(url)
     assert one.status()["shop-0"].gate == two.status()["shop-0"].gate == "drift"
     assert_same_memory(one, two)
     assert one.audit().passed
+
+
+def test_what_was_gained_after_a_drift_counts_also_where_it_is_read_with_the_drift(url, monkeypatch):
+    """The other is idle, and reads decisions, the alarm between them and a new model together."""
+    monkeypatch.setattr(following, "SOON", 600.0)
+    world, one, two = pair(url)
+    request = world.request(0)
+    one.decide(**{**request, "baseline_reward": request["baseline_reward"] + 5.0})
+    world.play(one, 300)
+    one.refit()
+    left = [d for d in world.play(one, 60, task=0) if d.certified]
+    shop = one._engine.store.tasks["shop-0"]
+    assert [alarm.task for alarm in one._engine.store.ledger.alarms()] == [shop]
+    assert one._engine.store.tallies.moved.view[shop] == len(left) > 0
+    assert_same_memory(one, two)
 
 
 def test_rewards_of_others_are_shown_to_the_watch(url, monkeypatch):
@@ -450,6 +467,32 @@ def test_a_ledger_that_was_cut_and_went_on_elsewhere_is_refused(url, lost):
         world.play(one, 70)
     with pytest.raises(StoreError, match="no longer begins with"):
         one.receipt()
+
+
+@pytest.mark.parametrize("call", ["decide", "reward", "refit"])
+def test_a_ledger_that_was_cut_and_grew_to_the_same_length_is_refused(url, call):
+    """As many records as a process knows, and the last of them another."""
+    world, one, two = pair(url, 60)
+    open_one, last = one.decide(**world.request()), one.decide(**world.request())
+    one.reward(last.id, 1.0)
+    *_, before, cut = ((link, head) for link, head, _ in one._engine.store.ledger.entries())
+    db, _ = connected(url)
+    db.execute("DELETE FROM rewards WHERE link = %s", cut[:1])
+    db.execute("UPDATE head SET links = %s, hash = %s, rewards = rewards - 1", before)
+    two.close()
+    with SafeBandit.load(url) as other:
+        other.reward(last.id, 2.0)
+    calls = {
+        "decide": lambda: one.decide(**world.request()),
+        "reward": lambda: one.reward(open_one.id, 1.0),
+        "refit": one.refit,
+    }
+    for _ in range(2):
+        with pytest.raises(StoreError, match="no longer begins with"):
+            calls[call]()
+    with SafeBandit.load(url) as other:
+        assert other.audit().passed
+        assert other.status().decisions == 62
 
 
 def test_a_model_that_serves_is_not_written_over(url):

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 
 from banister import SafeBandit
 from banister.errors import DataFileError, InputError, ModelFileError
-from banister.online.record import DecisionRecord, RewardRecord
+from banister.online.record import REWARD, DecisionRecord, RewardRecord
 from banister.online.sqlite import tail as module
 from banister.online.sqlite.frames import frame_at, record_of
 from banister.online.sqlite.schema import TRIGGERS
+from banister.online.sqlite.waiting import Waiting
 from online_world import World, trained
 
 TOP = 64  # bytes before the first record
@@ -384,3 +385,23 @@ def test_a_record_is_read_back_from_what_is_hashed_of_it(first, judged, more, ba
         for broken in (content[:-1], content + b"x", b"", content[3:]):
             with pytest.raises(ValueError):
                 record_of(broken)
+
+
+@pytest.mark.parametrize("size", [-2, 1])
+def test_a_reward_with_another_beginning_or_a_length_that_is_none_is_no_record(size):
+    content = RewardRecord(7, 1.5, 2.0, None).content()
+    assert record_of(content).value == 2.0
+    with pytest.raises(ValueError, match="neither"):
+        record_of(b"reworm" + content[6:])
+    with pytest.raises(ValueError, match="a length that is none"):
+        record_of(b"reward" + REWARD.pack(7, 1.5, 2.0, size))
+
+
+def test_no_more_records_wait_than_are_moved_at_once():
+    waiting, record = Waiting(), RewardRecord(7, 1.5, 2.0, None)
+    while waiting.takes(record):
+        waiting.add(record, tuple(record))
+        assert len(waiting) <= 256
+    assert len(waiting) == 256
+    waiting.clear()
+    assert waiting.takes(record)

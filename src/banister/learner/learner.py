@@ -154,15 +154,17 @@ class Learner:
     def disagreed(self, task: int, number: int) -> Alarm | None:
         """A claimed baseline reward contradicted the belief at decision `number`: the task has changed.
 
-        Where that happens to many tasks under one belief, all have. Each task is said once a belief.
+        Where that happens to many tasks under one belief, all have. Each task is said once a belief. The claim
+        itself is not learned from: it may be a wrong number, and if it is not, the next ones say the same.
         """
         if task in self._disagreed or not self.gates.any_open:
             return None
-        self._disagreed = {**self._disagreed, task: number}
+        since = number + 1
+        self._disagreed = {**self._disagreed, task: since}
         many = len(self._disagreed) >= max(_FEW, _SHARE * int(self.belief.known.sum()))
         whose = EVERY_TASK if many else task
-        self.forget(whose, number)
-        return Alarm(whose, number, float(len(self._disagreed)))
+        self.forget(whose, since)
+        return Alarm(whose, since, float(len(self._disagreed)))
 
     def learn(
         self, task: int, x: Float, y: float, is_baseline: bool, claim: float, number: int

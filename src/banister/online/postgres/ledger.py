@@ -186,7 +186,7 @@ class PostgresLedger(Reader, Adder):
 
     def _commit_single(self, record: Record) -> None:
         values: tuple[Any, ...] = (leaf(record), int(is_urgent(record, self.head)))
-        guard: tuple[Any, ...] = (self.epoch, self.head.links)
+        guard: tuple[Any, ...] = (self.epoch, self.head.links, self.head.hash)
         if isinstance(record, DecisionRecord):
             values += (record.id, int(self._crowded))
             guard += (record.id, record.id == self._mine, record.id)

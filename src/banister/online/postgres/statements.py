@@ -46,7 +46,7 @@ def _link(kind: type[Any]) -> str:
     """One record in one statement: the database takes the next link and its hash while it holds the head.
 
     Nothing is written, and no row comes back, if the epoch is no longer the caller's, or the chain shorter
-    than the caller knows it to be; nor if a decision's id is neither the next one nor one that was set aside
+    than the caller knows it to be or as long with another end; nor if a decision's id is neither the next one nor one that was set aside
     for the caller not long ago.
     """
     table, change, more = COUNTS[kind], "", ""
@@ -57,7 +57,7 @@ def _link(kind: type[Any]) -> str:
     return (
         f"WITH h AS (UPDATE head SET hash = sha256(hash || %b::bytea), links = links + 1, "
         f"{table} = {table} + 1, epoch = epoch + %b::bigint{change} "
-        f"WHERE epoch = %b::bigint AND links >= %b::bigint{more} "
+        f"WHERE epoch = %b::bigint AND (links > %b::bigint OR hash = %b::bytea){more} "
         f"RETURNING {_KEPT}), i AS (INSERT INTO {table} ({COLUMNS[kind]}, link, head) "
         f"SELECT {values}, links, hash FROM h) SELECT {_KEPT} FROM h"
     )
