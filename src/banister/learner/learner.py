@@ -154,8 +154,8 @@ class Learner:
     def disagreed(self, task: int, number: int) -> Alarm | None:
         """A claimed baseline reward contradicted the belief at decision `number`: the task has changed.
 
-        Where that happens to many tasks under one belief, all have. Each task is said once a belief. The claim
-        itself is not learned from: it may be a wrong number, and if it is not, the next ones say the same.
+        Where that happens to many tasks under one belief, all have. Each task is said once a belief. The
+        claim itself is not learned from: it may be a wrong number, and if not, the next ones say the same.
         """
         if task in self._disagreed or not self.gates.any_open:
             return None

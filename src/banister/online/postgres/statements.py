@@ -45,9 +45,9 @@ _STALE = 256  # ids that others may have been given since this one was: it stays
 def _link(kind: type[Any]) -> str:
     """One record in one statement: the database takes the next link and its hash while it holds the head.
 
-    Nothing is written, and no row comes back, if the epoch is no longer the caller's, or the chain shorter
-    than the caller knows it to be or as long with another end; nor if a decision's id is neither the next one nor one that was set aside
-    for the caller not long ago.
+    Nothing is written, and no row comes back, if the epoch is no longer the caller's, or the chain does not
+    end as the caller knows it and is not longer; nor if a decision's id is neither the next one nor one that
+    was set aside for the caller not long ago.
     """
     table, change, more = COUNTS[kind], "", ""
     if kind is DecisionRecord:
