@@ -167,6 +167,17 @@ class NoisyLabel(Level):
         return mean + self.error * self.rng.standard_normal(len(t)), self.error * self.told
 
 
+class WrongNow(Level):
+    """Exact labels, but for one in a hundred that is off by `off` of what the baseline usually earns."""
+
+    often, off, holds = 0.01, 1.0, False
+
+    def claim(self, t: Int, x: Float, mean: Float) -> tuple[Float, Float | float]:
+        wrong = self.rng.random(len(t)) < self.often
+        side = self.rng.choice([-1.0, 1.0], len(t))
+        return mean + wrong * side * self.off * np.abs(mean).mean(), 0.0
+
+
 class Season(Level):
     """Every reward rises and falls with the season, which no feature shows."""
 

@@ -485,6 +485,7 @@ MUTANTS = [
         ("warm-after-drift", "None if EVERY_TASK in snapshot.since else last", "last", "the old world is where the new fit begins"),
         ("few", "_FEW = 3", "_FEW = 1", "one wrong claim forgets all"),
         ("share", "_SHARE = 0.05", "_SHARE = 0.9", "many wrong claims change nothing"),
+        ("now-and-then", "_APART = 10", "_APART = 10**9", "wrong numbers now and then shut all"),
         ("wrong-claim", "since = number + 1", "since = number", "a wrong number is learned from"),
         ("dated", "max(alarm.since, self._disagreed.get(alarm.task, 0))", "alarm.since", "a claim does not date a change"),
         ("claims-kept", "self._disagreed: dict[int, int] = {}", "self._disagreed: dict[int, int] = getattr(self, '_disagreed', {})",

@@ -208,6 +208,18 @@ def test_contradicted_baselines_of_many_tasks_are_a_change_of_all():
     assert [few.disagreed(t, t).task for t in (0, 1)] == [0, 1]
 
 
+def test_contradictions_now_and_then_are_wrong_numbers_and_no_change_of_all():
+    learner = Learner(Constraint(0.2), Believer(), Memory(2))
+    learner.use(belief([[1.0, 2.0]] * 40, np.zeros((40, 2, 2))))
+    assert [learner.disagreed(t, 31 * t).task for t in range(6)] == list(range(6))
+    assert learner.gates.any_open
+    # three within thirty decisions, whatever was before
+    assert [learner.disagreed(t, 1000 + 15 * (t - 6)).task for t in (6, 7, 8)] == [6, 7, EVERY_TASK]
+    just = Learner(Constraint(0.2), Believer(), Memory(2))
+    just.use(belief([[1.0, 2.0]] * 40, np.zeros((40, 2, 2))))
+    assert [just.disagreed(*one).task for one in ((0, 1), (1, 2), (2, 32), (3, 33))] == [0, 1, 2, 3]
+
+
 def test_a_contradicted_baseline_dates_the_change():
     learner = Life(small(), claims=False).play(14).learner
     learner.disagreed(3, 500)

@@ -27,6 +27,7 @@ from banister.safety.watch import Alarm, Watch
 _RARELY = 0.02  # share of requests that stay
 _FEW = 3  # tasks whose claims contradict a belief before all are taken to have changed
 _SHARE = 0.05  # and this share of those known: one bound in thousands fails by chance
+_APART = 10  # decisions a contradiction, at most: a change of all soon shows, wrong numbers come now and then
 
 
 class Verdicts(NamedTuple):
@@ -154,14 +155,16 @@ class Learner:
     def disagreed(self, task: int, number: int) -> Alarm | None:
         """A claimed baseline reward contradicted the belief at decision `number`: the task has changed.
 
-        Where that happens to many tasks under one belief, all have. Each task is said once a belief. The
+        Where that happens to many tasks in short order, all have. Each task is said once a belief. The
         claim itself is not learned from: it may be a wrong number, and if not, the next ones say the same.
         """
         if task in self._disagreed or not self.gates.any_open:
             return None
         since = number + 1
         self._disagreed = {**self._disagreed, task: since}
-        many = len(self._disagreed) >= max(_FEW, _SHARE * int(self.belief.known.sum()))
+        few = max(_FEW, math.ceil(_SHARE * int(self.belief.known.sum())))
+        latest = sorted(self._disagreed.values())[-few:]
+        many = len(latest) == few and since - latest[0] <= _APART * few
         whose = EVERY_TASK if many else task
         self.forget(whose, since)
         return Alarm(whose, since, float(len(self._disagreed)))
